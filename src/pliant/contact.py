@@ -2,7 +2,8 @@
 [Zimmermann2021, E_con] with regularised friction."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,15 @@ from pliant.bodies import (
     AttachableBody,
     complex_step_jacobian,
     one_sided_spring,
+    positive_parameter,
     stiffness_per_area,
+    unit_gradient,
 )
 from pliant.core import (
     MAX_COORDINATE,
     Array,
     InputError,
+    Param,
     finite_array,
     nearest,
     quoted,
@@ -302,7 +306,8 @@ class Contact:
         return AttachedContact(
             contact=self,
             weights=weights,
-            stiffness=stiffness * area[nodes],
+            area=area[nodes],
+            stiffness_per_area=stiffness,
             layer=layer,
             offset=np.zeros((len(nodes), body.dim)),
         )
@@ -335,11 +340,34 @@ class AttachedContact:
     contact: Contact
     weights: sp.csr_matrix  # (n_points, n_nodes)
     offset: Array  # (n_points, dim)
-    stiffness: Array  # (n_points,) [N/m]
+    area: Array  # (n_points,) [m^2], of point masses [-]
+    stiffness_per_area: float  # [Pa/m], of point masses [N/m]
     layer: float  # [m]
     n_controls: int = 0
     points_per_block: int = 1
     stiff: bool = True
+
+    @cached_property
+    def stiffness(self) -> Array:
+        """The stiffness of each point, (n_points,) [N/m]."""
+        return self.stiffness_per_area * self.area
+
+    @property
+    def parameters(self) -> tuple[Param, ...]:
+        stiffness = positive_parameter("stiffness", self.stiffness_per_area, "Pa/m")
+        return stiffness, FRICTION.parameter("friction", self.contact.friction)
+
+    def with_parameters(self, values: Mapping[str, float]) -> "AttachedContact":
+        friction = float(values.get("friction", self.contact.friction))
+        return replace(
+            self,
+            contact=replace(self.contact, friction=friction),
+            stiffness_per_area=values.get("stiffness", self.stiffness_per_area),
+        )
+
+    def parameter_gradient(self, name: str, y: Array, u: Array) -> Array:
+        """Return the derivative of the normal force, which does not depend on the friction."""
+        return unit_gradient(self, name, y, u) if name == "stiffness" else np.zeros_like(y)
 
     def gaps(self, y: Array) -> Array:
         """Return the distance from the obstacle, (n_points,) [m], negative inside."""
@@ -389,6 +417,22 @@ class Friction:
     @property
     def weights(self) -> sp.csr_matrix:
         return self.contact.weights
+
+    @property
+    def parameters(self) -> tuple[Param, ...]:
+        return self.contact.parameters
+
+    def with_parameters(self, values: Mapping[str, float]) -> "Friction":
+        return Friction(contact=self.contact.with_parameters(values))
+
+    def parameter_gradient(self, name: str, y: Array, old: Array, dt: float) -> Array:
+        """Return the derivative (n_points, dim) of the gradient by a parameter, which is a factor
+        of it."""
+        return unit_gradient(self, name, y, old, dt)
+
+    def parameter_viscosity(self, name: str, old: Array, velocity: Array) -> Array:
+        """Return the derivative (n_points, dim, dim) of the damping blocks by a parameter."""
+        return self.with_parameters({name: 1.0}).viscosity(old, velocity)
 
     def _start(self, old: Array) -> tuple[Array, Array]:
         """Return the friction limit (n,) [N] and the tangent projection (n, dim, dim) at the start

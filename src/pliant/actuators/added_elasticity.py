@@ -1,16 +1,17 @@
 """An elastic law of the user, added to the material of a region."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from math import inf
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
 from pliant.actuators.muscle import select_cells
 from pliant.actuators.polyline import Polyline
-from pliant.bodies import AttachableBody, Solid
-from pliant.core import Array, InputError
+from pliant.bodies import AttachableBody, Solid, positive_parameter, unit_gradient
+from pliant.core import Array, InputError, Param, require_positive
 from pliant.geometry import Domain
 
 
@@ -40,10 +41,14 @@ class AddedElasticity:
 
     law: ElasticLaw
     region: str | Domain = "body"  # a region or material by name, or a shape in rest coordinates
+    stiffness: float = 1.0  # [-] factor of the law
     n_controls: ClassVar[int] = 0
     neutral: ClassVar[float] = 0.0
     limits: ClassVar[tuple[float, float]] = (-inf, inf)
     units: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        require_positive("The stiffness of an added law", self.stiffness, "times the law")
 
     def polylines(self, body: AttachableBody) -> tuple[Polyline, ...]:
         return ()
@@ -62,6 +67,7 @@ class AddedElasticity:
             weights=weights,
             offset=np.zeros((weights.shape[0], body.dim)),
             volumes=body.cells.weights[cells].ravel(),
+            stiffness=self.stiffness,
         )
 
 
@@ -86,8 +92,19 @@ class AttachedElasticity:
     weights: sp.csr_matrix  # (n dim, n_nodes) [1/m]
     offset: Array  # (n dim, dim) [-]
     volumes: Array  # (n,) [m^3] of each quadrature point
+    stiffness: float = 1.0  # [-] factor of the law
     n_controls: int = 0
     stiff: bool = True
+
+    @property
+    def parameters(self) -> tuple[Param, ...]:
+        return (positive_parameter("stiffness", self.stiffness, "-"),)
+
+    def with_parameters(self, values: Mapping[str, Any]) -> "AttachedElasticity":
+        return replace(self, **values)
+
+    def parameter_gradient(self, name: str, y: Array, u: Array) -> Array:
+        return unit_gradient(self, name, y, u)
 
     @property
     def points_per_block(self) -> int:
@@ -98,15 +115,16 @@ class AttachedElasticity:
         return np.swapaxes(y.reshape(-1, y.shape[1], y.shape[1]), 1, 2)
 
     def energy(self, y: Array, u: Array) -> float:
-        return float(self.volumes @ self.law.energy(self._gradients(y)))
+        return float(self.stiffness * self.volumes @ self.law.energy(self._gradients(y)))
 
     def gradient(self, y: Array, u: Array) -> Array:
-        stress = self.volumes[:, None, None] * self.law.stress(self._gradients(y))
+        stress = self.stiffness * self.volumes[:, None, None] * self.law.stress(self._gradients(y))
         return np.swapaxes(stress, 1, 2).reshape(y.shape)
 
     def hessian(self, y: Array, u: Array) -> Array:
         n, dim = len(self.volumes), y.shape[1]
-        tangent = np.einsum("c,cimjk->cmikj", self.volumes, self.law.tangent(self._gradients(y)))
+        volumes = self.stiffness * self.volumes
+        tangent = np.einsum("c,cimjk->cmikj", volumes, self.law.tangent(self._gradients(y)))
         return tangent.reshape(n, dim * dim, dim * dim)
 
     def rank_one_terms(self, y: Array, u: Array) -> tuple[Array, Array]:

@@ -1,6 +1,7 @@
 """A frictionless cable through points of the body, driven by its tension or by its length."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
@@ -10,10 +11,11 @@ from numba import njit
 from numpy.typing import ArrayLike
 
 from pliant.actuators.polyline import Polyline
-from pliant.bodies import AttachableBody
+from pliant.bodies import AttachableBody, positive_parameter, unit_gradient
 from pliant.core import (
     Array,
     InputError,
+    Param,
     check_limits,
     finite_array,
     quoted,
@@ -49,6 +51,10 @@ class Cable:
     drive: str = "tension"
     limits: tuple[float, float] = (0.0, inf)  # of the control
     stiffness: float = 1e3  # [N/m] of a length-driven cable
+    # [m] of a length-driven cable, at the control 1; None: its length in the rest shape
+    rest_length: float | None = None
+    # [-] tension over the control of a tension-driven cable, such as 0.9 after friction in a sheath
+    strength: float = 1.0
 
     def __post_init__(self) -> None:
         points = finite_array("The array of points of a cable", self.points, (None, None), "m")
@@ -71,6 +77,19 @@ class Cable:
                 "pull, so give 0 or more."
             )
         require_positive("The cable's stiffness", self.stiffness, "N/m")
+        require_positive("The cable's strength", self.strength, "")
+        if self.rest_length is not None:
+            require_positive("The cable's rest length", self.rest_length, "m")
+            if self.drive == "tension":
+                raise InputError(
+                    "A tension-driven cable has a rest length, on which its tension does not "
+                    "depend; remove it, or drive the cable by 'length'."
+                )
+        if self.strength != 1.0 and self.drive == "length":
+            raise InputError(
+                "A length-driven cable has a strength, but its tension follows from its length; "
+                "give it a stiffness."
+            )
 
     @property
     def n_controls(self) -> int:
@@ -124,9 +143,10 @@ class Cable:
         return AttachedCable(
             weights=(difference[:, :m] @ anchors).tocsr(),
             offset=difference @ outside,
-            rest_length=lengths.sum(),
+            rest_length=lengths.sum() if self.rest_length is None else self.rest_length,
             drive=self.drive,
             stiffness=self.stiffness,
+            strength=self.strength,
         )
 
 
@@ -150,8 +170,27 @@ class AttachedCable:
     rest_length: float  # [m]
     drive: str
     stiffness: float  # [N/m]
+    strength: float = 1.0  # [-] tension over the control, if it is driven by tension
     n_controls: int = 1
     points_per_block: int = 1
+
+    @property
+    def parameters(self) -> tuple[Param, ...]:
+        if self.drive == "tension":
+            return (positive_parameter("strength", self.strength, "-"),)
+        return (
+            positive_parameter("stiffness", self.stiffness, "N/m"),
+            positive_parameter("rest_length", self.rest_length, "m"),
+        )
+
+    def with_parameters(self, values: Mapping[str, Any]) -> "AttachedCable":
+        return replace(self, **values)
+
+    def parameter_gradient(self, name: str, y: Array, u: Array) -> Array:
+        if name != "rest_length":
+            return unit_gradient(self, name, y, u)
+        # the free length is the rest length times the control
+        return self.control_gradient(y, u)[0] * (u[0] / self.rest_length)
 
     @property
     def stiff(self) -> bool:
@@ -166,7 +205,8 @@ class AttachedCable:
         return self.rest_length - self.length(y)
 
     def _tension(self, length: Array, u: Array) -> Array:
-        return tension(self.stiff, length, float(u[0]), self.rest_length, self.stiffness)
+        drive = self.strength * float(u[0])
+        return tension(self.stiff, length, drive, self.rest_length, self.stiffness)
 
     def energy(self, y: Array, u: Array) -> float:
         length = self.length(y)
@@ -195,7 +235,7 @@ class AttachedCable:
         r = _norm(y)
         t = (y / r[:, None])[None]
         if self.drive == "tension":
-            return t * (u[0] >= 0.0)
+            return self.strength * t * (u[0] >= 0.0)
         return (
             -self.stiffness
             * self.rest_length

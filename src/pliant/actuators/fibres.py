@@ -1,19 +1,19 @@
 """Fibres in the material that are stiff along their direction only, such as the thread around a
 pneumatic chamber."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from math import inf
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from pliant.actuators.muscle import select_cells
 from pliant.actuators.polyline import Polyline
-from pliant.bodies import AttachableBody, Solid
+from pliant.bodies import AttachableBody, Solid, positive_parameter, unit_gradient
 from pliant.bodies.elements import gradients
-from pliant.core import Array, InputError, finite_array, require_positive
+from pliant.core import Array, InputError, Param, finite_array, require_positive
 from pliant.geometry import Domain
 from pliant.geometry.cells import shape_values
 
@@ -102,7 +102,8 @@ class Fibres:
         return AttachedFibres(
             weights=weights,
             offset=np.zeros_like(at),
-            stiffness=self.stiffness * body.volumes()[cells],
+            volumes=body.volumes()[cells],
+            stiffness=self.stiffness,
         )
 
 
@@ -113,23 +114,38 @@ class AttachedFibres:
 
     weights: sp.csr_matrix  # (n_cells, n_nodes) [1/m]
     offset: Array  # (n_cells, dim) [-]
-    stiffness: Array  # (n_cells,) [J]
+    volumes: Array  # (n_cells,) [m^3]
+    stiffness: float  # [Pa]
     n_controls: int = 0
     points_per_block: int = 1
     stiff: bool = True
 
+    @property
+    def parameters(self) -> tuple[Param, ...]:
+        return (positive_parameter("stiffness", self.stiffness, "Pa"),)
+
+    def with_parameters(self, values: Mapping[str, Any]) -> "AttachedFibres":
+        return replace(self, **values)
+
+    def parameter_gradient(self, name: str, y: Array, u: Array) -> Array:
+        return unit_gradient(self, name, y, u)
+
+    def _moduli(self) -> Array:
+        """Return stiffness times volume, (n_cells,) [J]."""
+        return self.stiffness * self.volumes
+
     def _stress(self, y: Array) -> Array:
-        """Return stiffness times Green strain, (n_cells,) [J]."""
-        return self.stiffness * 0.5 * (np.sum(y * y, axis=1) - 1.0)
+        """Return stiffness times volume times Green strain, (n_cells,) [J]."""
+        return self._moduli() * 0.5 * (np.sum(y * y, axis=1) - 1.0)
 
     def energy(self, y: Array, u: Array) -> float:
-        return float(0.5 * np.sum(self._stress(y) ** 2 / self.stiffness))
+        return float(0.5 * np.sum(self._stress(y) ** 2 / self._moduli()))
 
     def gradient(self, y: Array, u: Array) -> Array:
         return self._stress(y)[:, None] * y
 
     def hessian(self, y: Array, u: Array) -> Array:
-        along = self.stiffness[:, None, None] * y[:, :, None] * y[:, None, :]
+        along = self._moduli()[:, None, None] * y[:, :, None] * y[:, None, :]
         return along + self._stress(y)[:, None, None] * np.eye(y.shape[1])
 
     def rank_one_terms(self, y: Array, u: Array) -> tuple[Array, Array]:

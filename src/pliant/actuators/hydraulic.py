@@ -8,7 +8,7 @@ polynomials of the wall's nodes, so forces and Hessians are exact.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import inf
 from typing import Any
@@ -25,11 +25,12 @@ from pliant.actuators.pressure import (
     attach_fluid,
     check_fluid,
     check_self_intersection,
+    check_strength,
 )
 from pliant.bodies import AttachableBody, Solid
-from pliant.core import Array, InputError, finite_array, require_positive
+from pliant.core import Array, InputError, Param, finite_array, require_positive
 from pliant.hydrostatics.volume_moments import first_moment
-from pliant.materials import DENSITY
+from pliant.materials import DENSITY, GRAVITY
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,6 +55,7 @@ class Hydraulic:
     limits: tuple[float, float] = (0.0, inf)  # of the control
     density: float = 1000.0  # [kg/m^3]
     bulk: float = 1e6  # [Pa] bulk modulus of liquid and hoses, if driven by volume
+    strength: float = 1.0  # [-] pressure over the control, if driven by pressure
 
     def __post_init__(self) -> None:
         check_fluid(
@@ -61,6 +63,7 @@ class Hydraulic:
         )
         DENSITY.require(self.density, "The liquid's density")
         require_positive("The liquid's bulk modulus", self.bulk, "Pa")
+        check_strength(self.strength, self.drive)
 
     @property
     def n_controls(self) -> int:
@@ -81,7 +84,7 @@ class Hydraulic:
     def attach(self, body: AttachableBody) -> AttachedPressure:
         """Return the Potential of the pump. Raises `InputError` if the cavity is open, intersects
         itself, or does not exist."""
-        fluid = attach_fluid(body, self.cavity, self.drive, self.bulk)
+        fluid = attach_fluid(body, self.cavity, self.drive, self.bulk, self.strength)
         check_self_intersection(body, self.cavity)
         return fluid
 
@@ -98,8 +101,9 @@ class Hydraulic:
         y = wall.weights @ body.rest.reshape(-1, body.dim) + wall.offset
         return AttachedLiquid(
             wall=wall,
-            specific_weight=self.density * wall.depth * g,
-            head=-self.density * float((y @ g).min()),
+            density=self.density,
+            gravity=g,
+            rest=y,
             mass=self.density * wall.rest_volume * _node_mass_fractions(body, self.cavity, wall, y),
         )
 
@@ -146,11 +150,43 @@ class AttachedLiquid:
     head + rho g . y over the liquid."""
 
     wall: AttachedPressure  # driven by pressure
-    specific_weight: Array  # (dim,) [N/m^3] rho g, in the plane times the thickness
-    head: float  # [Pa] pressure at y = 0 minus pressure at x_ref
+    density: float  # [kg/m^3]
+    gravity: Array  # (dim,) [m/s^2]
+    rest: Array  # (n_points, dim) [m] the points y at rest
     mass: Array  # (n_nodes,) [kg] mass of liquid that moves with each node
     n_controls: int = 0
     stiff: bool = False  # the weight is slow compared to the vibrations of the body
+
+    @property
+    def specific_weight(self) -> Array:
+        """(dim,) [N/m^3] rho g, in the plane times the thickness."""
+        return self.density * self.wall.depth * self.gravity
+
+    @property
+    def head(self) -> float:
+        """[Pa] The pressure at y = 0 minus the pressure at x_ref."""
+        return -self.density * float((self.rest @ self.gravity).min())
+
+    @property
+    def parameters(self) -> tuple[Param, ...]:
+        """The components of gravity."""
+        return tuple(
+            GRAVITY.parameter(axis, value, signed=True)
+            for axis, value in zip("xyz", self.gravity, strict=False)
+        )
+
+    def with_parameters(self, values: Mapping[str, float]) -> "AttachedLiquid":
+        g = [values.get(axis, value) for axis, value in zip("xyz", self.gravity, strict=False)]
+        return replace(self, gravity=np.array(g, float))
+
+    def parameter_gradient(self, name: str, y: Array, u: Array) -> Array:
+        """Return the derivative by a component of gravity. The force is linear in gravity as long
+        as the highest point of the cavity is the same."""
+        unit = np.eye(len(self.gravity))["xyz".index(name)]
+        highest = self.rest[np.argmin(self.rest @ self.gravity)]
+        head = np.array([-self.density * float(highest @ unit)])
+        weight = self.density * self.wall.depth * unit
+        return self.wall.gradient(y, head) + facet_moment(self.wall, y, weight)[1].reshape(y.shape)
 
     @property
     def weights(self) -> sp.csr_matrix:

@@ -2,16 +2,34 @@
 material, or a fluid in its pores."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from math import inf
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from pliant.actuators.polyline import Polyline
-from pliant.bodies import AttachableBody, CellBody, Solid, named_cells, require_protocol
-from pliant.core import Array, InputError, check_limits, finite_array, require_kind
+from pliant.bodies import (
+    AttachableBody,
+    CellBody,
+    Solid,
+    named_cells,
+    positive_parameter,
+    require_protocol,
+    unit_gradient,
+)
+from pliant.core import (
+    Array,
+    InputError,
+    Param,
+    check_limits,
+    finite_array,
+    require_kind,
+    require_positive,
+)
 from pliant.geometry import Domain
 
 
@@ -56,6 +74,11 @@ class StressActuator(ABC):
     """An actuator with one control [Pa] that applies a stress in a region."""
 
     @property
+    @abstractmethod
+    def strength(self) -> float:
+        """[-] The applied stress over the control."""
+
+    @property
     def n_controls(self) -> int:
         return 1
 
@@ -74,7 +97,7 @@ class StressActuator(ABC):
     @abstractmethod
     def stress(self, body: AttachableBody) -> tuple[Array, Array]:
         """Return the cells (k,) and the second Piola-Kirchhoff stress (dim, dim) per unit of
-        control; in the plane its in-plane part."""
+        control at strength 1; in the plane its in-plane part."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -85,9 +108,11 @@ class Muscle(StressActuator):
     region: str | Domain  # a region or material by name, or a shape in rest coordinates
     axis: ArrayLike  # (dim,) direction in the rest shape, of any length
     limits: tuple[float, float] = (0.0, inf)  # [Pa]
+    strength: float = 1.0  # [-] stress over the control
 
     def __post_init__(self) -> None:
         _check_region("a muscle", self.region)
+        require_positive("The strength of a muscle", self.strength, "")
         if not np.linalg.norm(finite_array("The axis of a muscle", self.axis, (None,))) > 0.0:
             raise InputError("The axis of a muscle is zero; give its direction of contraction.")
         check_limits("a muscle", self.limits)
@@ -101,7 +126,8 @@ class Muscle(StressActuator):
         return select_cells(body, self.region), np.outer(a, a)
 
     def attach(self, body: AttachableBody) -> "AttachedStress":
-        return _attached(body, select_cells(body, self.region), self._axes(body.dim), 1.0)
+        cells = select_cells(body, self.region)
+        return _attached(body, cells, self._axes(body.dim), 1.0, self.strength)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -112,21 +138,26 @@ class Fluidic(StressActuator):
 
     region: str | Domain  # a region or material by name, or a shape in rest coordinates
     limits: tuple[float, float] = (0.0, inf)  # [Pa]
+    strength: float = 1.0  # [-] pressure over the control
 
     def __post_init__(self) -> None:
         _check_region("a fluidic actuator", self.region)
+        require_positive("The strength of a fluidic actuator", self.strength, "")
         check_limits("a fluidic actuator", self.limits)
 
     def stress(self, body: AttachableBody) -> tuple[Array, Array]:
         return select_cells(body, self.region), -np.eye(body.dim)
 
     def attach(self, body: AttachableBody) -> "AttachedStress":
-        return _attached(body, select_cells(body, self.region), np.eye(body.dim), -1.0)
+        cells = select_cells(body, self.region)
+        return _attached(body, cells, np.eye(body.dim), -1.0, self.strength)
 
 
-def _attached(body: AttachableBody, cells: Array, axes: Array, sign: float) -> "AttachedStress":
-    """Return the Potential of the stress S = sign u sum_m a_m a_m^T for axes (n_axes, dim). Raises
-    `InputError` unless the body is a solid."""
+def _attached(
+    body: AttachableBody, cells: Array, axes: Array, sign: float, strength: float
+) -> "AttachedStress":
+    """Return the Potential of the stress S = sign strength u sum_m a_m a_m^T for axes
+    (n_axes, dim). Raises `InputError` unless the body is a solid."""
     if not isinstance(body, Solid):
         raise InputError(
             f"A {type(body).__name__} has no stress, so it cannot have a muscle or fluidic "
@@ -141,36 +172,50 @@ def _attached(body: AttachableBody, cells: Array, axes: Array, sign: float) -> "
     weights = sp.csr_matrix((slope.ravel(), (rows, nodes.ravel())), shape=(n_points, n_nodes))
     volumes = np.repeat(body.cells.weights[cells].ravel(), len(axes))
     return AttachedStress(
-        weights=weights, offset=np.zeros((n_points, body.dim)), volumes=sign * volumes
+        weights=weights,
+        offset=np.zeros((n_points, body.dim)),
+        volumes=sign * volumes,
+        strength=strength,
     )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AttachedStress:
     """The Potential of an active stress. Its points y = F a are the deformed axes at the quadrature
-    points; the energy is u/2 sum volume (|y|^2 - 1)."""
+    points; the energy is strength u/2 sum volume (|y|^2 - 1)."""
 
     weights: sp.csr_matrix  # (n_points, n_nodes) [1/m]
     offset: Array  # (n_points, dim) [-]
     volumes: Array  # (n_points,) [m^3] of each point, negative if the control expands
+    strength: float = 1.0  # [-] stress over the control
     n_controls: int = 1
     points_per_block: int = 1
     stiff: bool = False
 
+    @property
+    def parameters(self) -> tuple[Param, ...]:
+        return (positive_parameter("strength", self.strength, "-"),)
+
+    def with_parameters(self, values: Mapping[str, Any]) -> "AttachedStress":
+        return replace(self, **values)
+
+    def parameter_gradient(self, name: str, y: Array, u: Array) -> Array:
+        return unit_gradient(self, name, y, u)
+
     def energy(self, y: Array, u: Array) -> float:
-        return float(0.5 * u[0] * self.volumes @ (np.sum(y * y, axis=1) - 1.0))
+        return float(0.5 * self.strength * u[0] * self.volumes @ (np.sum(y * y, axis=1) - 1.0))
 
     def gradient(self, y: Array, u: Array) -> Array:
-        return u[0] * self.volumes[:, None] * y
+        return self.strength * u[0] * self.volumes[:, None] * y
 
     def hessian(self, y: Array, u: Array) -> Array:
-        return u[0] * self.volumes[:, None, None] * np.eye(y.shape[1])
+        return self.strength * u[0] * self.volumes[:, None, None] * np.eye(y.shape[1])
 
     def rank_one_terms(self, y: Array, u: Array) -> tuple[Array, Array]:
         return np.zeros((0, *y.shape)), np.zeros(0)
 
     def control_gradient(self, y: Array, u: Array) -> Array:
-        return (self.volumes[:, None] * y)[None]
+        return (self.strength * self.volumes[:, None] * y)[None]
 
     def control_hessian_vector(self, y: Array, u: Array, bar: Array, du: Array) -> Array:
         return np.zeros(1)

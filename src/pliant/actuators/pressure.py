@@ -1,16 +1,25 @@
 """A fluid in a closed cavity of a solid, driven by its pressure, its volume or its amount of
 gas."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import inf
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from pliant.actuators.polyline import Polyline
-from pliant.bodies import AttachableBody, Solid
-from pliant.core import Array, InputError, check_limits, counted, require_kind, require_positive
+from pliant.bodies import AttachableBody, Solid, positive_parameter, unit_gradient
+from pliant.core import (
+    Array,
+    InputError,
+    Param,
+    check_limits,
+    counted,
+    require_kind,
+    require_positive,
+)
 from pliant.geometry import Mesh
 from pliant.geometry.boundary import facet_shape
 from pliant.geometry.cavities import (
@@ -46,12 +55,14 @@ class Pressure:
     # [Pa] bulk modulus, if driven by volume. About ten times E of silicone, so that V follows the
     # control to a few percent.
     bulk: float = 1e6
+    strength: float = 1.0  # [-] pressure over the control, if driven by pressure
 
     def __post_init__(self) -> None:
         check_fluid(
             "a pressure", self.cavity, self.drive, ("gas", "pressure", "volume"), self.limits
         )
         require_positive("The fluid's bulk modulus", self.bulk, "Pa")
+        check_strength(self.strength, self.drive)
 
     @property
     def n_controls(self) -> int:
@@ -72,7 +83,7 @@ class Pressure:
     def attach(self, body: AttachableBody) -> "AttachedPressure":
         """Return the Potential of the fluid. Raises `InputError` if the cavity is open, intersects
         itself, or does not exist."""
-        fluid = attach_fluid(body, self.cavity, self.drive, self.bulk)
+        fluid = attach_fluid(body, self.cavity, self.drive, self.bulk, self.strength)
         check_self_intersection(body, self.cavity)
         return fluid
 
@@ -90,7 +101,19 @@ def check_fluid(
     check_limits(what, limits)
 
 
-def attach_fluid(body: AttachableBody, cavity: str, drive: str, bulk: float) -> "AttachedPressure":
+def check_strength(strength: float, drive: str) -> None:
+    """Raise `InputError` unless a fluid with this drive can have this strength."""
+    require_positive("The strength of a fluid", strength, "")
+    if strength != 1.0 and drive != "pressure":
+        raise InputError(
+            f"A cavity that is driven by {drive} has a strength, but its control is no pressure; "
+            "remove it, or drive the cavity by 'pressure'."
+        )
+
+
+def attach_fluid(
+    body: AttachableBody, cavity: str, drive: str, bulk: float, strength: float = 1.0
+) -> "AttachedPressure":
     """Return the Potential of a fluid without weight in a cavity. Raises `InputError` if there is
     no such closed cavity."""
     if not isinstance(body, Solid):
@@ -118,6 +141,7 @@ def attach_fluid(body: AttachableBody, cavity: str, drive: str, bulk: float) -> 
         drive=drive,
         bulk=bulk,
         depth=depth,
+        strength=strength,
     )
 
 
@@ -197,7 +221,22 @@ class AttachedPressure:
     drive: str
     bulk: float  # [Pa]
     depth: float = 1.0  # [m] thickness of a plane body
+    strength: float = 1.0  # [-] pressure over the control, if driven by pressure
     n_controls: int = 1
+
+    @property
+    def parameters(self) -> tuple[Param, ...]:
+        if self.drive == "gas":  # its spring constant is the atmospheric pressure
+            return ()
+        if self.drive == "volume":
+            return (positive_parameter("bulk", self.bulk, "Pa"),)
+        return (positive_parameter("strength", self.strength, "-"),)
+
+    def with_parameters(self, values: Mapping[str, Any]) -> "AttachedPressure":
+        return replace(self, **values)
+
+    def parameter_gradient(self, name: str, y: Array, u: Array) -> Array:
+        return unit_gradient(self, name, y, u)
 
     @property
     def stiff(self) -> bool:
@@ -222,7 +261,7 @@ class AttachedPressure:
     def _pressure_law(self, V: Array, u: Array) -> tuple[Array, Array, Array]:
         """Return p [Pa], -dp/dV [Pa/m^3] and dp/du [Pa or 1] at the volume V [m^3]."""
         if self.drive == "pressure":
-            return u[0], np.array(0.0), np.array(1.0)
+            return self.strength * u[0], np.array(0.0), np.array(self.strength)
         if self.drive == "volume":
             return (
                 self.bulk * (u[0] - V / self.rest_volume),

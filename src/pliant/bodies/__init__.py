@@ -27,9 +27,13 @@ from pliant.bodies.body import (
 from pliant.bodies.point_mass import PointMass
 from pliant.bodies.potential import (
     Dissipation,
+    Parametrised,
     Potential,
     complex_step_jacobian,
     one_sided_spring,
+    parameters_of,
+    positive_parameter,
+    unit_gradient,
 )
 from pliant.bodies.solid import Solid
 
@@ -48,6 +52,7 @@ __all__ = [
     "LimitedBody",
     "MaterialDerivatives",
     "MaterialFields",
+    "Parametrised",
     "PointMass",
     "Potential",
     "SecondOrderBody",
@@ -60,7 +65,10 @@ __all__ = [
     "missing_members",
     "named_cells",
     "one_sided_spring",
+    "parameters_of",
+    "positive_parameter",
     "require_protocol",
     "stiffness_per_area",
+    "unit_gradient",
     "viscous_argument",
 ]

@@ -1,7 +1,9 @@
-"""The design variables of a body: the names and values of its active material parameters."""
+"""The design variables of a model: the names and values of its active parameters, of the material
+and of the parts that are attached to the body."""
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +20,8 @@ from pliant.core import (
 )
 
 FIELDS = ("E", "nu", "density")
+# choices of the discretisation, on which a step does not depend smoothly
+NUMERICAL = ("cell", "divisions", "dt", "order", "per_cell", "substeps")
 
 
 def are_distinct_names(names: Any) -> bool:
@@ -29,16 +33,27 @@ def are_distinct_names(names: Any) -> bool:
     )
 
 
+def refuse_parameters(names: Any, refused: Mapping[str, str]) -> None:
+    """Raise `InputError` if one of the names of design parameters matches a pattern of `refused`,
+    whose value is the reason."""
+    for name in names if are_distinct_names(names) else ():
+        for pattern, reason in refused.items():
+            if re.fullmatch(pattern, name):
+                raise InputError(f"The design parameter '{name}' {reason}")
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Design:
-    """The active design parameters of a body as one flat array.
+    """The active design parameters of a model as one flat array.
 
-    A name is "soft.E" (one value for a material) or "cells.density" (one value for each cell).
+    The name of a material parameter is "soft.E" (one value for a material) or "cells.density" (one
+    value for each cell). `others` are all parameters that are not of the material, by name, such as
+    "damping.mass".
     """
 
     body: AttachableBody
     names: Sequence[str] = ()
-    model_parameters: Sequence[str] = ()  # names of the model's own parameters, for messages
+    others: Mapping[str, Param] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not are_distinct_names(self.names):
@@ -46,6 +61,13 @@ class Design:
                 f"The design parameters are {quoted(self.names)}. Pass a list of different names "
                 "such as ['body.E']."
             )
+        refuse_parameters(
+            self.names,
+            {
+                "|".join(NUMERICAL): "is a choice of the discretisation, which has no derivative; "
+                "remove it, and compare models with several values."
+            },
+        )
         self._check_overlap()
         self.params  # noqa: B018
 
@@ -72,26 +94,53 @@ class Design:
         return body.bounds
 
     def _param(self, name: str) -> Param:
+        if name in self.others:
+            return self.others[name]
         group, _, key = name.partition(".")
         known = [f"{g}.{k}" for g in (*self.body.material_cells, "cells") for k in self._bounds]
         if name not in known:
             raise InputError(
                 f"There is no parameter '{name}'. This robot has "
-                f"{', '.join([*known, *self.model_parameters])}."
+                f"{', '.join([*known, *self.others])}."
             )
         lower, upper, unit = self._bounds[key]
         values = getattr(self.body.fields, key)
         value = values.copy() if group == "cells" else values[self.body.material_cells[group][:1]]
         return Param(name=name, value=value, unit=unit, lower=lower, upper=upper)
 
+    @cached_property
+    def material_names(self) -> tuple[str, ...]:
+        """The active parameters of the material."""
+        return tuple(name for name in self.names if name not in self.others)
+
+    @cached_property
+    def other_names(self) -> tuple[str, ...]:
+        """The active parameters that are not of the material."""
+        return tuple(name for name in self.names if name in self.others)
+
+    @cached_property
+    def is_other(self) -> Array:
+        """Which entries (size,), bool, of a parameter vector are not of the material."""
+        blocks = self.params.blocks
+        return np.repeat(
+            np.array([block.name in self.others for block in blocks], bool),
+            [block.value.size for block in blocks],
+        )
+
+    def other_values(self, p: Array | None) -> dict[str, Array]:
+        """Return the values of the active parameters that are not of the material, by name."""
+        values = self.params.split(p)
+        return {name: values[name] for name in self.other_names}
+
     def fields(self, p: Array | None) -> MaterialFields:
         """Return the material fields for a parameter vector p. None means the values of the
         body."""
-        if p is None or not self.names:
-            self.params.split(p)
+        values = self.params.split(p)
+        if p is None or not self.material_names:
             return self.body.fields
         fields = {key: getattr(self.body.fields, key).copy() for key in FIELDS}
-        for name, value in self.params.split(p).items():
+        for name in self.material_names:
+            value = values[name]
             group, _, key = name.partition(".")
             fields[key][slice(None) if group == "cells" else self.body.material_cells[group]] = (
                 value
@@ -103,17 +152,25 @@ class Design:
         fields = {key: np.zeros(len(self.body.fields.E)) for key in FIELDS}
         start = 0
         for block in self.params.blocks:
-            group, _, key = block.name.partition(".")
-            cells = slice(None) if group == "cells" else self.body.material_cells[group]
-            fields[key][cells] += change[start : start + block.value.size]
+            if block.name not in self.others:
+                group, _, key = block.name.partition(".")
+                cells = slice(None) if group == "cells" else self.body.material_cells[group]
+                fields[key][cells] += change[start : start + block.value.size]
             start += block.value.size
         return replace(self.body.fields, **fields)
 
-    def fields_vjp(self, E: Array, nu: Array, density: Array) -> Array:
+    def fields_vjp(
+        self, E: Array, nu: Array, density: Array, others: Mapping[str, Array] | None = None
+    ) -> Array:
         """Return the transpose of `fields_jvp`: from derivatives by the fields to derivatives by
-        the parameters."""
-        by_field, out = {"E": E, "nu": nu, "density": density}, []
+        the parameters. `others` are the derivatives by the active parameters that are not of the
+        material (default: zero)."""
+        by_field: dict[str, Array] = {"E": E, "nu": nu, "density": density}
+        out: list[Any] = []
         for block in self.params.blocks:
+            if block.name in self.others:
+                out.append(np.zeros(block.value.size) if others is None else others[block.name])
+                continue
             group, _, key = block.name.partition(".")
             values = by_field[key]
             out.append(

@@ -1,13 +1,13 @@
 """Protocols of attachments: potentials and dissipations that depend on a few material points."""
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
 
 from pliant.bodies.assembly import COMPLEX_STEP
-from pliant.core import Array
+from pliant.core import Array, Param
 
 
 def complex_step_jacobian(f: Callable[[Array], Array], y: Array) -> Array:
@@ -98,3 +98,42 @@ class Dissipation(Protocol):
     def viscosity(self, old: Array, velocity: Array) -> Array:
         """Return the damping blocks (n_points, dim, dim) [N s/m] of the new velocity."""
         ...
+
+
+@runtime_checkable
+class Parametrised(Protocol):
+    """A potential with parameters that can be design variables, such as the stiffness of a cable.
+
+    A dissipation with parameters has the same members. Its `parameter_gradient` is a function of
+    (name, y, old, dt), and it also has `parameter_viscosity(name, old, velocity)`.
+    """
+
+    @property
+    def parameters(self) -> tuple[Param, ...]:
+        """Each with its current value, (1,)."""
+        ...
+
+    def with_parameters(self, values: Mapping[str, float]) -> Self:
+        """Return the same part with other values of some parameters."""
+        ...
+
+    def parameter_gradient(self, name: str, y: Array, u: Array) -> Array:
+        """Return the derivative (n_points, dim) of the gradient by a parameter. It accepts complex
+        y."""
+        ...
+
+
+def parameters_of(part: Any) -> tuple[Param, ...]:
+    """Return the parameters of a potential or dissipation; none if it is not `Parametrised`."""
+    return part.parameters if isinstance(part, Parametrised) else ()
+
+
+def positive_parameter(name: str, value: float, unit: str) -> Param:
+    """Return a parameter of one positive value."""
+    return Param(name=name, value=np.array([value], float), unit=unit, lower=0.0, upper=np.inf)
+
+
+def unit_gradient(part: Any, name: str, *at: Any) -> Array:
+    """Return the gradient at `at` of a part whose parameter has the value one. It is the derivative
+    of the gradient by a parameter that is a factor of it."""
+    return part.with_parameters({name: 1.0}).gradient(*at)

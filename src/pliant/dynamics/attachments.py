@@ -1,12 +1,13 @@
 """The combined energy, forces and derivatives of all potentials that are attached to a body."""
 
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
 
-from pliant.bodies import COMPLEX_STEP, Potential
+from pliant.bodies import COMPLEX_STEP, Potential, parameters_of
 from pliant.core import Array
 
 
@@ -17,6 +18,7 @@ class Attachments:
     dim: int
     n_dofs: int
     potentials: tuple[tuple[Potential, slice], ...]
+    groups: tuple[str, ...]  # of the parameters of each potential, such as "contact0"
 
     def points(self, potential: Potential, q: Array) -> Array:
         """Return the points (n_points, dim) that a potential depends on."""
@@ -95,6 +97,44 @@ class Attachments:
         return (transposed @ gradients.reshape(len(gradients), self.dim * u.size)).reshape(
             self.n_dofs, u.size
         )
+
+    def parameter_jacobian(self, q: Array, u: Array, names: Sequence[str]) -> Array:
+        """Return d gradient / dp (n_dofs, n) by parameters of the potentials, such as
+        "contact0.stiffness". A name of other parameters has a column of zeros."""
+        out = np.zeros((self.n_dofs, len(names)))
+        for points, (j, k, name) in self._parametrised(q, names):
+            potential, controls = self.potentials[k]
+            gradient = potential.parameter_gradient(name, points, u[controls])  # type: ignore[attr-defined]
+            out[:, j] += (self._transposed_weights[k] @ gradient).ravel()
+        return out
+
+    def parameter_jacobian_derivative(
+        self, q: Array, u: Array, y: Array, names: Sequence[str], *, stiff_only: bool = False
+    ) -> Array:
+        """Return the derivative (n_dofs, n) of parameter_jacobian(q) along y, by complex-step
+        differentiation."""
+        out = np.zeros((self.n_dofs, len(names)))
+        for points, (j, k, name) in self._parametrised(q, names):
+            potential, controls = self.potentials[k]
+            if potential.stiff or not stiff_only:
+                at = points + 1j * COMPLEX_STEP * (potential.weights @ y.reshape(-1, self.dim))
+                slope = potential.parameter_gradient(name, at, u[controls])  # type: ignore[attr-defined]
+                out[:, j] += (self._transposed_weights[k] @ slope.imag).ravel() / COMPLEX_STEP
+        return out
+
+    def _parametrised(
+        self, q: Array, names: Sequence[str]
+    ) -> Iterator[tuple[Array, tuple[int, int, str]]]:
+        """Yield the points of each potential that has a parameter of `names`, with the index of the
+        name, the index of the potential and the parameter's own name."""
+        places = [
+            (names.index(f"{group}.{param.name}"), k, param.name)
+            for k, group in enumerate(self.groups)
+            for param in parameters_of(self.potentials[k][0])
+            if f"{group}.{param.name}" in names
+        ]
+        for place in places:
+            yield self.points(self.potentials[place[1]][0], q), place
 
     def _included(
         self, q: Array, stiff_only: bool

@@ -3,7 +3,8 @@ contacts
 on the free unknowns."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -21,15 +22,17 @@ from pliant.bodies import (
     MaterialFields,
     Potential,
     SecondOrderBody,
+    parameters_of,
     require_protocol,
 )
 from pliant.bodies.design import Design
-from pliant.contact import Friction
-from pliant.core import Array, InputError, Params, finite_array, nearest, require_kind
+from pliant.contact import AttachedContact, Friction
+from pliant.core import Array, InputError, Param, Params, finite_array, nearest, require_kind
 from pliant.dynamics.attachments import Attachments
 from pliant.dynamics.tangent import Tangent
-from pliant.robot import Load, Robot
+from pliant.robot import Load, Robot, Support
 from pliant.robot.actuation import for_each_actuator
+from pliant.robot.parameters import general_parameters
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,22 +53,24 @@ class Equations(Attachments):
     unless a docstring gives another shape. Raises InputError if the robot is inconsistent."""
 
     robot: Robot
-    design: Sequence[str] = ()  # active parameters: "soft.E", "body.nu", "cells.density", ...
+    design: Sequence[str] = ()  # active parameters: "soft.E", "cells.density", "gravity.z", ...
     solver: str | None = None
 
     def __post_init__(self) -> None:
         require_kind("The robot", self.robot, Robot, "make one with pliant.Robot(...)")
         for part in (
-            "variables",
             "potentials",
+            "variables",
             "held",
             "gravity",
             "_default_coefficients",
             "tangent",
         ):
             getattr(self, part)  # raise InputError now, not at the first step
-        if self.design:
+        if self.variables.material_names:
             self.differentiable_body  # noqa: B018
+        if "damping.stiffness" in self.design:
+            self.damped_body  # noqa: B018
         for name in self.robot.effectors:
             self.robot.effector_weights(name)
 
@@ -99,14 +104,38 @@ class Equations(Attachments):
     # Attachments
 
     @cached_property
-    def potentials(self) -> tuple[tuple[Potential, slice], ...]:  # type: ignore[override]
-        """Each attached potential with its slice of the controls: actuators first, then contacts
-        and the weight of liquids."""
+    def _parts(self) -> tuple[tuple[str, Potential, slice], ...]:
+        """Each attached potential with the group of its parameters and its slice of the controls:
+        actuators first, then contacts, the weight of liquids and elastic supports."""
         made = for_each_actuator(self.robot, lambda actuator: actuator.attach(self.body))
         check_cavities_distinct(self.robot.actuators, self.body)
         self._warn_about_idle_actuators(made)
+        actuators = [
+            (f"actuators.{name}", term, part)
+            for name, (term, part) in zip(self.robot.actuators, made, strict=True)
+        ]
+        contacts = [
+            (f"contact{k}", contact.attach(self.body))
+            for k, contact in enumerate(self.robot.contacts)
+        ]
+        supports = [
+            (f"support{k}", support.attach(self.body))
+            for k, support in enumerate(self.robot.supports)
+            if support.stiffness is not None
+        ]
+        liquids = [("gravity", liquid) for liquid in self._attached_liquids()]
+        passive: list[tuple[str, Potential]] = [*contacts, *liquids, *supports]
         end = slice(self.robot.n_controls, self.robot.n_controls)
-        return (*made, *((passive, end) for passive in (*self._contacts, *self._liquids)))
+        return (*actuators, *((group, term, end) for group, term in passive))
+
+    @cached_property
+    def potentials(self) -> tuple[tuple[Potential, slice], ...]:  # type: ignore[override]
+        """Each attached potential with its slice of the controls: actuators first."""
+        return tuple((term, part) for _, term, part in self._parts)
+
+    @cached_property
+    def groups(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(group for group, _, _ in self._parts)
 
     def _warn_about_idle_actuators(self, made: list[tuple[Potential, slice]]) -> None:
         """Warn about actuators that act only on nodes fixed by supports."""
@@ -119,25 +148,31 @@ class Equations(Attachments):
                     stacklevel=2,
                 )
 
-    @cached_property
-    def _contacts(self) -> tuple:
-        return tuple(contact.attach(self.body) for contact in self.robot.contacts)
-
-    @cached_property
-    def _liquids(self) -> tuple[AttachedLiquid, ...]:
-        """The liquids in the cavities of hydraulic actuators, under the gravity of the robot."""
+    def _attached_liquids(self) -> list[AttachedLiquid]:
+        """Return the liquids in the cavities of hydraulic actuators, under the robot's gravity."""
         made = for_each_actuator(
             self.robot, lambda actuator: liquid_of(actuator, self.body, self.robot.gravity)
         )
-        return tuple(liquid for liquid, _ in made if liquid is not None)
+        return [liquid for liquid, _ in made if liquid is not None]
+
+    @property
+    def _liquids(self) -> list[AttachedLiquid]:
+        return [term for _, term, _ in self._parts if isinstance(term, AttachedLiquid)]
+
+    @cached_property
+    def frictions(self) -> tuple[tuple[str, Friction], ...]:
+        """The friction of each contact that has it, or that has it as a design parameter, with the
+        group of its parameters."""
+        return tuple(
+            (group, Friction(contact=term))
+            for group, term, _ in self._parts
+            if isinstance(term, AttachedContact)
+            and (term.contact.friction > 0.0 or f"{group}.friction" in self.design)
+        )
 
     @cached_property
     def dissipations(self) -> tuple[Dissipation, ...]:
-        return tuple(
-            Friction(contact=contact)
-            for contact in self._contacts
-            if contact.contact.friction > 0.0
-        )
+        return tuple(friction for _, friction in self.frictions)
 
     @cached_property
     def _constant_load(self) -> Array:
@@ -203,18 +238,16 @@ class Equations(Attachments):
     @cached_property
     def _supports(self) -> list:
         out = []
-        for support in self.robot.supports:
-            axes = [axis for axis in range(self.body.dim) if "xyz"[axis] in support.axes]
-            nodes = support.nodes_of(self.body)
-            if not axes or not len(nodes):
-                raise InputError(
-                    f"The support on {support.label} along '{support.axes}' holds nothing of "
-                    f"a body in {self.body.dim} dimensions; name other axes or another region."
-                )
+        for support in self._rigid_supports:
+            axes, nodes = support.held_axes(self.body.dim), support.nodes_of(self.body)
             out.append(
                 ((nodes[:, None] * self.body.dim + np.array(axes)).ravel(), (support.motion, axes))
             )
         return out
+
+    @property
+    def _rigid_supports(self) -> list[Support]:
+        return [support for support in self.robot.supports if support.stiffness is None]
 
     @cached_property
     def _has_shared_unknowns(self) -> bool:
@@ -231,7 +264,7 @@ class Equations(Attachments):
             rounding = 4e3 * np.finfo(float).eps * np.maximum(1.0, np.abs(x[at_a]))
             apart = np.abs(x[at_a] - y[at_b])
             if (differs := apart > rounding).any():
-                first, second = (self.robot.supports[k].label for k in (i, j))
+                first, second = (self._rigid_supports[k].label for k in (i, j))
                 raise InputError(
                     f"The supports on {first} and on {second} hold {np.sum(differs)} common "
                     f"unknowns of {self.robot.name} up to {apart.max():.3g} m apart at t = "
@@ -318,7 +351,35 @@ class Equations(Attachments):
 
     @cached_property
     def variables(self) -> Design:
-        return Design(body=self.body, names=self.design)
+        return Design(body=self.body, names=self.design, others=self._other_parameters)
+
+    @property
+    def _other_parameters(self) -> dict[str, Param]:
+        """All parameters that are not of the material, by name."""
+        out = general_parameters(self.robot, self.body.dim)
+        for group, term, _ in self._parts:
+            for param in parameters_of(term):
+                name = f"{group}.{param.name}"
+                out.setdefault(name, replace(param, name=name))
+        return out
+
+    def with_values(self, robot: Robot, values: Mapping[str, float]) -> "Equations":
+        """Return the equations of `robot`, which differs from this robot by the values of some
+        parameters that are not of the material. It shares the body, the supports and the analysis
+        of the matrix."""
+        parts = []
+        for group, term, part in self._parts:
+            names = [param.name for param in parameters_of(term)]
+            changes = {
+                name: values[f"{group}.{name}"] for name in names if f"{group}.{name}" in values
+            }
+            parts.append((group, term.with_parameters(changes) if changes else term, part))  # type: ignore[attr-defined]
+        other = copy(self)
+        for name in ("potentials", "frictions", "dissipations", "gravity", "variables"):
+            vars(other).pop(name, None)
+        vars(other).pop("_default_coefficients", None)
+        vars(other).update(robot=robot, _parts=tuple(parts))
+        return other
 
     @property
     def params(self) -> Params:
@@ -379,6 +440,13 @@ class Equations(Attachments):
 
     def _external_force(self, weight: Array, time: float) -> Array:
         return self._constant_load + self._time_dependent_force(time) + weight
+
+    def unit_weight(self, fields: MaterialFields, axis: str) -> Array:
+        """Return the weight (n_dofs,) [kg] of the body per unit of gravity along an axis."""
+        direction = np.eye(self.dim)["xyz".index(axis)]
+        return self.density_mass_times(
+            fields.density, np.outer(self.body.is_position, direction).ravel()
+        )
 
     def density_mass_times(self, density: Array, y: Array) -> Array:
         """Return M y for the mass matrix of a density [kg/m^3] in each cell. It serves derivatives,

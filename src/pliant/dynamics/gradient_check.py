@@ -10,6 +10,7 @@ import numpy as np
 from pliant.core import (
     Array,
     Linearizable,
+    Param,
     Reversible,
     Step,
     StepError,
@@ -91,18 +92,28 @@ def gradcheck(
         )
     start = 0
     for block in model.params.blocks:
+        part = slice(start, start + block.value.size)
         dp = np.zeros_like(p)
-        dp[start : start + block.value.size] = (
-            rng.standard_normal(block.value.size)
-            * np.maximum(np.abs(block.value), 0.1 if block.unit == "-" else 0.0)
-            * 0.3
-        )
+        dp[part] = 0.3 * rng.standard_normal(block.value.size) * _parameter_scale(block, p[part])
+        if block.lower_included:  # a value at its lower bound may only increase
+            dp[part] = np.where(p[part] > block.lower, dp[part], np.abs(dp[part]))
         tests.append((block.name, np.zeros_like(x), np.zeros_like(u), dp))
         start += block.value.size
     return [
         _check(model, (x, u, p), k, name, (dx, du, dp), derivative, rng)
         for name, dx, du, dp in tests
     ]
+
+
+# sizes of parameters that may be zero, by unit
+TYPICAL = {"-": 0.1, "1/s": 1.0, "s": 1e-2, "m/s^2": 10.0}
+
+
+def _parameter_scale(block: Param, value: Array) -> Array:
+    """Return the size (size,) of a parameter; a typical one if it is zero."""
+    typical = TYPICAL.get(block.unit, 0.0)
+    least = typical if block.unit == "-" else 0.0
+    return np.where(value == 0.0, typical, np.maximum(np.abs(value), least))
 
 
 def _inward(u: Array, du: Array, lower: Array, upper: Array) -> Array:
@@ -202,6 +213,7 @@ def _check(
     e = sizes[-1]
     lower, upper = model.control_limits()
     central = np.all((u - e * du >= np.minimum(lower, u)) & (u - e * du <= np.maximum(upper, u)))
+    central &= np.all(p - e * dp >= np.minimum(model.params.bounds[0], p))
     found = (
         (move(e) - move(-e)) / (2.0 * e)
         if central

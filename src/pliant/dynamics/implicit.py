@@ -8,6 +8,7 @@ from typing import final
 import numpy as np
 
 from pliant.argument_checks import check_dt
+from pliant.bodies.design import refuse_parameters
 from pliant.core import Array, EquilibriumTangent, InputError
 from pliant.dynamics.equilibrium_tangent import equilibrium_tangent
 from pliant.dynamics.implicit_model import ImplicitModel
@@ -17,6 +18,12 @@ from pliant.dynamics.integration_rules import (
     euler_rule,
     quasistatic_rule,
 )
+
+# patterns of design parameters of forces that equilibria do not have
+WITHOUT_EFFECT = {
+    r"damping\..*|contact\d+\.friction": "has no effect on an equilibrium, which has no velocity; "
+    "remove it, or take ImplicitEuler."
+}
 
 
 @final
@@ -55,6 +62,7 @@ class Quasistatic(ImplicitModel):
         object.__setattr__(self, "dt", check_dt(self.dt))
         if self.equations is not None:
             return
+        refuse_parameters(self.design, WITHOUT_EFFECT)
         self.make_equations()
         free_motions = self.equations.free_rigid_motions()
         if free_motions:

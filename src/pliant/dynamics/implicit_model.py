@@ -40,6 +40,7 @@ from pliant.core import (
 from pliant.dynamics.energy_minimisation import EnergyFunction, SolverOptions, minimise
 from pliant.dynamics.equations import ModelCoefficients
 from pliant.dynamics.integration_rules import IntegrationRule, combine
+from pliant.dynamics.parameter_columns import implicit_columns
 from pliant.dynamics.robot_model import RobotModel
 from pliant.dynamics.second_order import step_hessian_vector
 
@@ -50,6 +51,7 @@ class ImplicitTape:
     keeps vectors but no factors."""
 
     owner: "ImplicitModel"
+    model: "ImplicitModel"  # the owner at the step's parameters
     x: Array
     u: Array
     q: Array  # (n_dofs,) the new positions
@@ -124,10 +126,16 @@ class ImplicitModel(RobotModel):
     def step(self, x: Array, u: Array, p: Array | None = None, k: int = 0) -> Step:
         """Return the state after one step. k is the index of the step in time; moving supports and
         time-dependent loads are evaluated at its end."""
+        return self.at(p)._step(self, x, u, p, (check_index(k) + 1) * self.dt)
+
+    def _step(
+        self, owner: "ImplicitModel", x: Array, u: Array, p: Array | None, end: float
+    ) -> Step:
+        """Return the step of `owner`, which is this model up to its parameters, to the time `end`
+        [s]."""
         u = check_controls(u, self.n_controls)
         x = check_state(x, self.space.size)
         parts = np.split(x, len(self.rule.parts))
-        end = (check_index(k) + 1) * self.dt
         coefficients = self.equations.coefficients(p, end)
         viscous = self._viscous(coefficients, parts)
         q, status = self._solve(
@@ -138,12 +146,27 @@ class ImplicitModel(RobotModel):
             new,
             status,
             ImplicitTape(
-                owner=self, x=x, u=u.copy(), q=q, coefficients=coefficients, viscous=viscous
+                owner=owner,
+                model=self,
+                x=x,
+                u=u.copy(),
+                q=q,
+                coefficients=coefficients,
+                viscous=viscous,
             ),
         )
 
     def _viscous(self, coefficients: ModelCoefficients, parts: list[Array]) -> Viscosity:
-        time = self.robot.damping.stiffness if self.rule.velocity[0] > 0.0 else 0.0
+        return self.viscous_at(
+            self.robot.damping.stiffness if self.rule.velocity[0] > 0.0 else 0.0,
+            coefficients,
+            parts,
+        )
+
+    def viscous_at(
+        self, time: float, coefficients: ModelCoefficients, parts: list[Array]
+    ) -> Viscosity:
+        """Return the viscosity of a step from the parts of a state, for a stiffness damping [s]."""
         used = [
             (r, y)
             for r, y in zip(self.rule.velocity[1:], parts, strict=True)
@@ -171,6 +194,7 @@ class ImplicitModel(RobotModel):
         """Return the tape of a step from x to given positions q, whether or not they solve it."""
         return ImplicitTape(
             owner=self,
+            model=self,
             x=x,
             u=u,
             q=q,
@@ -374,7 +398,7 @@ class ImplicitModel(RobotModel):
     def tangent(self, step: Step) -> linalg.Solve:
         """Return the solve with dg/dq' at the end of the step, on the free unknowns. Raises
         InputError if dg/dq' is not positive definite."""
-        solve = self._factor_of_tape(step.tape)
+        solve = step.tape.model._factor_of_tape(step.tape)
         if solve is None:
             raise InputError(
                 "The step ended at a limit point or a bifurcation, which is no strict minimum of "
@@ -385,7 +409,7 @@ class ImplicitModel(RobotModel):
     def is_strict_minimum(self, step: Step) -> bool:
         """Return whether the end of the step is a strict minimum of its energy: a stable
         equilibrium."""
-        return self._factor_of_tape(step.tape) is not None
+        return step.tape.model._factor_of_tape(step.tape) is not None
 
     def _factor_of_tape(self, t: ImplicitTape) -> linalg.Solve | None:
         return self._factor(
@@ -395,15 +419,15 @@ class ImplicitModel(RobotModel):
     def linearize(self, step: Step) -> Linearization:
         """Return the derivative of a step as operators. Raises InputError for a failed step."""
         check_step(step, self)
-        solve = self.tangent(step)
-        columns = self.equations.control_jacobian(step.tape.q, step.tape.u)
+        solve, model = self.tangent(step), step.tape.model
+        columns = model.equations.control_jacobian(step.tape.q, step.tape.u)
 
         return Linearization(
             n_state=self.space.size,
             n_controls=self.n_controls,
             n_params=self.params.size,
-            jvp_columns=lambda dx, du, dp: self._jvp(step, solve, columns, dx, du, dp),
-            vjp_columns=lambda x_bar: self._vjp(step, solve, columns, x_bar),
+            jvp_columns=lambda dx, du, dp: model._jvp(step, solve, columns, dx, du, dp),
+            vjp_columns=lambda x_bar: model._vjp(step, solve, columns, x_bar),
             solve=solve,
         )
 
@@ -420,7 +444,8 @@ class ImplicitModel(RobotModel):
         """Return the Hessian-vector product of x_bar . x'. `lin` is the step's linearisation, if it
         is already known. Raises InputError if there are no second derivatives."""
         check_step(step, self)
-        return step_hessian_vector(self, step, x_bar, self.linearize(step) if lin is None else lin)
+        lin = self.linearize(step) if lin is None else lin
+        return step_hessian_vector(step.tape.model, step, x_bar, lin)
 
     def pullback(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]:
         """Return the gradients of x_bar . x' by x, u and p."""
@@ -441,7 +466,7 @@ class ImplicitModel(RobotModel):
             )
             dg += self._dissipation_columns(dissipation, slope, dparts[0])
         if dp.any():
-            dg += map_columns(lambda change: (self._material_jvp(t, change),), dp)[0]
+            dg += self._parameters_jvp(t, dp)
         dq = np.zeros_like(dg)
         dq[eq.free] = -solve(dg[eq.free])
         return np.concatenate([combine(row, [dq, *dparts]) for row in self.rule.new_state])
@@ -459,6 +484,14 @@ class ImplicitModel(RobotModel):
         )
         dg = np.einsum("nij,njk->nik", slope, at_points)
         return (dissipation.weights.T @ dg.reshape(len(dg), -1)).reshape(change.shape)
+
+    def _parameters_jvp(self, t: ImplicitTape, dp: Array) -> Array:
+        """Return the change (n_dofs, k) of g for changes (n_params, k) of the parameters."""
+        variables = self.equations.variables
+        out = implicit_columns(self, t) @ dp[variables.is_other]
+        if variables.material_names:
+            out += map_columns(lambda change: (self._material_jvp(t, change),), dp)[0]
+        return out
 
     def _material_jvp(self, t: ImplicitTape, dp: Array) -> Array:
         change = self.equations.variables.fields_jvp(dp)
@@ -481,9 +514,7 @@ class ImplicitModel(RobotModel):
         y = np.zeros((eq.n_dofs, x_bar.shape[1]))
         y[eq.free] = -solve(combine(table[:, 0], bars)[eq.free])
         kept = np.concatenate([combine(table[:, j + 1], bars) for j in range(len(bars))])
-        p_bar = np.zeros((0, y.shape[1]))
-        if self.params.size:
-            p_bar = map_columns(lambda row: (self._material_vjp(t, row),), y)[0]
+        p_bar = self._parameters_vjp(t, y)
         by_x, by_u = self.state_vjp(step, y, columns)
         return kept + by_x, by_u, p_bar
 
@@ -504,6 +535,16 @@ class ImplicitModel(RobotModel):
             )
             back[0] += self._dissipation_columns(dissipation, np.swapaxes(slope, 1, 2), y)
         return np.concatenate(back), columns.T @ y
+
+    def _parameters_vjp(self, t: ImplicitTape, y: Array) -> Array:
+        """Return the gradients (n_params, k) of y . g by the parameters, for columns y
+        (n_dofs, k)."""
+        variables = self.equations.variables
+        out = np.zeros((len(variables.is_other), y.shape[1]))
+        if variables.material_names:
+            out += map_columns(lambda row: (self._material_vjp(t, row),), y)[0]
+        out[variables.is_other] = implicit_columns(self, t).T @ y
+        return out
 
     def _material_vjp(self, t: ImplicitTape, y: Array) -> Array:
         eq = self.equations

@@ -1,10 +1,13 @@
 """The interface that all models built from a robot's equations of motion share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
+import numpy as np
 import scipy.sparse as sp
 
 from pliant.argument_checks import check_dt
@@ -12,7 +15,9 @@ from pliant.bodies import Body, Potential
 from pliant.contact import Contact
 from pliant.core import Array, Params, Space, effector_jacobian, effector_position
 from pliant.dynamics.equations import Equations
-from pliant.robot import Robot
+from pliant.robot import Robot, robot_with
+
+MAX_CACHED_MODELS = 4  # for the parameters of the last steps
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,6 +89,46 @@ class RobotModel(ABC):
             "equations": replace(self.equations, robot=robot),
         }
         return replace(self, **changes)
+
+    def robot_with_params(self, p: Array) -> Robot:
+        """Return the robot with the values p (n_params,) of the design parameters. Raises
+        InputError for parameters of single cells, such as "cells.E"."""
+        return robot_with(self.robot, self.params.split(p), self.body)
+
+    def at(self, p: Array | None) -> Self:
+        """Return the model of the robot with the values p (n_params,) of the design parameters that
+        are not of the material. Its steps with p are those of this model. The body, the supports
+        and the analysis of the matrix are shared."""
+        variables = self.equations.variables
+        if p is None or not variables.other_names:
+            return self
+        values = variables.other_values(p)
+        key = np.concatenate(list(values.values())).tobytes()
+        found = self._models.get(key)
+        if found is None:
+            found = self._models[key] = self._with_values(
+                {name: float(value[0]) for name, value in values.items()}
+            )
+            for old in list(self._models)[:-MAX_CACHED_MODELS]:
+                self._models.pop(old, None)
+        return found
+
+    @cached_property
+    def _models(self) -> dict[bytes, Self]:
+        """The models of the last parameters."""
+        variables = self.equations.variables
+        if not variables.other_names:
+            return {}
+        values = variables.other_values(None)
+        return {np.concatenate(list(values.values())).tobytes(): self}
+
+    def _with_values(self, values: Mapping[str, float]) -> Self:
+        robot = robot_with(self.robot, values, self.body)
+        model = copy(self)
+        for name in ("_models", "_body"):
+            vars(model).pop(name, None)
+        vars(model).update(robot=robot, equations=self.equations.with_values(robot, values))
+        return model
 
     def control_limits(self) -> tuple[Array, Array]:
         return self.robot.control_limits()

@@ -36,6 +36,7 @@ from pliant.core import (
 from pliant.dynamics.cell_sums import CellSums
 from pliant.dynamics.equations import ModelCoefficients
 from pliant.dynamics.implicit import Quasistatic
+from pliant.dynamics.parameter_columns import semi_implicit_columns
 from pliant.dynamics.robot_model import RobotModel
 from pliant.dynamics.semi_implicit_jacobian import StateJacobian
 
@@ -45,6 +46,7 @@ class SemiImplicitTape:
     """The data of a step that its derivatives need, with the factor of the step."""
 
     owner: "SemiImplicit"
+    model: "SemiImplicit"  # the owner at the step's parameters
     x: Array
     u: Array
     w: Array  # (n_dofs,) the new velocity
@@ -97,9 +99,9 @@ class SemiImplicit(RobotModel):
     def _body(self) -> Any:
         """The body. Raises `InputError` if it lacks what this rule needs."""
         body = require_protocol(self.equations.body, SemiImplicitBody, "SemiImplicit")
-        if self.robot.damping.stiffness > 0.0:
+        if self.robot.damping.stiffness > 0.0 or "damping.stiffness" in self.design:
             require_protocol(body, DampedSemiImplicitBody, "Stiffness damping in SemiImplicit")
-        if self.params.size:
+        if self.equations.variables.material_names:
             require_protocol(
                 body, StiffnessMaterialDerivatives, "A design parameter in SemiImplicit"
             )
@@ -122,6 +124,12 @@ class SemiImplicit(RobotModel):
 
     def step_until(self, end: float, x: Array, u: Array, p: Array | None = None) -> Step:
         """Return the state after one step, with supports and loads at the time `end` [s]."""
+        return self.at(p)._step_until(self, end, x, u, p)
+
+    def _step_until(
+        self, owner: "SemiImplicit", end: float, x: Array, u: Array, p: Array | None
+    ) -> Step:
+        """Return the step of `owner`, which is this model up to its parameters."""
         eq, h = self.equations, self.dt
         u, x = check_controls(u, self.n_controls), check_state(x, self.space.size)
         q, v = np.split(x, 2)
@@ -164,7 +172,13 @@ class SemiImplicit(RobotModel):
             new,
             status,
             SemiImplicitTape(
-                owner=self, x=x, u=u.copy(), w=w, coefficients=coefficients, solve=solve
+                owner=owner,
+                model=self,
+                x=x,
+                u=u.copy(),
+                w=w,
+                coefficients=coefficients,
+                solve=solve,
             ),
         )
 
@@ -204,7 +218,7 @@ class SemiImplicit(RobotModel):
     ) -> Array:
         eq, time = self.equations, self.robot.damping.stiffness
         out = (
-            self._body.viscous_jvp(q, q, w, self._viscous_moduli(coefficients, time))
+            self._body.viscous_jvp(q, q, w, self.viscous_moduli(coefficients, time))
             if time > 0.0
             else np.zeros_like(q)
         )
@@ -215,7 +229,7 @@ class SemiImplicit(RobotModel):
             ).ravel()
         return out
 
-    def _viscous_moduli(self, coefficients: ModelCoefficients, time: float) -> Array:
+    def viscous_moduli(self, coefficients: ModelCoefficients, time: float) -> Array:
         return self._body.viscosity_of_step(coefficients.fields, time, [1.0], []).moduli
 
     def _points(self, dissipation: Any, y: Array) -> Array:
@@ -244,17 +258,14 @@ class SemiImplicit(RobotModel):
     def linearize(self, step: Step) -> Linearization:
         """Return the derivative of a step as operators. Raises InputError for a failed step."""
         check_step(step, self)
-        t, state_jacobian, columns = (
-            step.tape,
-            self._state_jacobian(step.tape),
-            self._control_columns(step.tape),
-        )
+        t, model = step.tape, step.tape.model
+        state_jacobian, columns = model._state_jacobian(t), model._control_columns(t)
         return Linearization(
             n_state=self.space.size,
             n_controls=self.n_controls,
             n_params=self.params.size,
-            jvp_columns=lambda dx, du, dp: self._jvp(t, state_jacobian, columns, dx, du, dp),
-            vjp_columns=lambda x_bar: self._vjp(t, state_jacobian, columns, x_bar),
+            jvp_columns=lambda dx, du, dp: model._jvp(t, state_jacobian, columns, dx, du, dp),
+            vjp_columns=lambda x_bar: model._vjp(t, state_jacobian, columns, x_bar),
         )
 
     @cached_property
@@ -304,14 +315,22 @@ class SemiImplicit(RobotModel):
         if dx.any():  # changes of controls alone need no matrix
             dg += state_jacobian.jvp(dq, dv)
         if dp.any():
-            dg += map_columns(lambda change: (self._material_jvp(t, change),), dp)[0]
+            dg += self._parameters_jvp(t, dp)
         dw = np.empty_like(dq)
         dw[eq.held] = -dq[eq.held] / h  # the velocity of a held node is (support - q) / h
         dw[eq.free] = -t.solve(dg[eq.free])
         return np.concatenate([dq + h * dw, dw])
 
+    def _parameters_jvp(self, t: SemiImplicitTape, dp: Array) -> Array:
+        """Return the change (n_dofs, k) of the residual with the parameters."""
+        variables = self.equations.variables
+        out = semi_implicit_columns(self, t) @ dp[variables.is_other]
+        if variables.material_names:
+            out += map_columns(lambda change: (self._material_jvp(t, change),), dp)[0]
+        return out
+
     def _material_jvp(self, t: SemiImplicitTape, dp: Array) -> Array:
-        """Return the change (n_dofs,) of the residual with the parameters."""
+        """Return the change (n_dofs,) of the residual with the parameters of the material."""
         eq, (q, v) = self.equations, np.split(t.x, 2)
         change = eq.variables.fields_jvp(dp)
         return self.dt * self._material_force_jvp(t, q, change) + eq.density_mass_times(
@@ -321,14 +340,18 @@ class SemiImplicit(RobotModel):
     def control_response(self, step: Step) -> Array:
         """Return dx'/du (n_state, n_controls), with one solve for all controls."""
         check_step(step, self)
-        return self._state_change(self._control_columns(step.tape), step.tape)
+        model = step.tape.model
+        return model._state_change(model._control_columns(step.tape), step.tape)
 
     def frozen_response(self, step: Step, dx: Array) -> Array:
         """Return the change (n_dofs, k) of w - v for columns dx (n_state, k) that move a few nodes,
         at fixed A: A^-1 [h K dq + (h^2 K + h D) dv], signs as in [Menager2024, eq. 13]. Since
         h^2 K + h D = A - M, only K dq is needed."""
         check_step(step, self)
-        eq, t, h = self.equations, step.tape, self.dt
+        return step.tape.model._frozen_response(step.tape, dx)
+
+    def _frozen_response(self, t: SemiImplicitTape, dx: Array) -> Array:
+        eq, h = self.equations, self.dt
         q, (dq, dv) = t.x[: eq.n_dofs], np.split(dx, 2)
         restoring = self._sparse_columns_product(
             eq.body.stiffness(q, t.coefficients.fields), dq
@@ -392,12 +415,16 @@ class SemiImplicit(RobotModel):
         dq, dv = state_jacobian.vjp(y)
         dq += q_bar
         dq[eq.held] -= w_bar[eq.held] / h
-        p_bar = (
-            map_columns(lambda row: (self._material_vjp(t, row),), y)[0]
-            if self.params.size
-            else np.zeros((0, y.shape[1]))
-        )
-        return np.concatenate([dq, dv]), columns.T @ y, p_bar
+        return np.concatenate([dq, dv]), columns.T @ y, self._parameters_vjp(t, y)
+
+    def _parameters_vjp(self, t: SemiImplicitTape, y: Array) -> Array:
+        """Return the transpose (n_params, k) of `_parameters_jvp`."""
+        variables = self.equations.variables
+        out = np.zeros((len(variables.is_other), y.shape[1]))
+        if variables.material_names:
+            out += map_columns(lambda row: (self._material_vjp(t, row),), y)[0]
+        out[variables.is_other] = semi_implicit_columns(self, t).T @ y
+        return out
 
     def _material_vjp(self, t: SemiImplicitTape, y: Array) -> Array:
         """Return the transpose (n_params,) of `_material_jvp`."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pliant.core import InputError, require_number
+from pliant.core import InputError, Param, require_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +47,19 @@ class Range:
             f"{name or self.name} is {self._shown(value)}, {beyond} "
             f"({low if value < low else high:g}); {self._advice().lower()}."
         ]
+
+    def parameter(self, name: str, value: float, *, signed: bool = False) -> Param:
+        """Return a design parameter of one allowed value, `signed` if the range is that of its
+        absolute value."""
+        lowest, highest = self.allowed
+        return Param(
+            name=name,
+            value=np.array([value], float),
+            unit=self.unit,
+            lower=-highest if signed else lowest,
+            upper=highest,
+            lower_included=lowest == 0.0,
+        )
 
     def _advice(self) -> str:
         return "Check the value" if self.unit == "-" else "Check its unit"

@@ -427,22 +427,29 @@ def update_grid_vjp(
     before: Any,
     grid_bar: Any,
     friction_bar: Any,
+    plane_bar: Any,
 ) -> Any:
     """Replace the gradient by node velocities by that of momenta and masses, in place.
 
-    It adds to friction_bar (n_conditions,). The grid keeps the velocities before the boundary
-    conditions."""
+    It adds to friction_bar (n_conditions,) and to plane_bar (nx, 4), the part of each plane of
+    nodes in the gradients by the velocity that gravity gives in a substep (3) and by the logarithm
+    of the decay. The grid keeps the velocities before the boundary conditions."""
     ny, nz, reach, node = box.ny, box.nz, bins.reach, conditions.node
     for a in prange(len(node)):
         if in_reach(reach, node[a], ny, nz):
             apply_conditions_vjp(conditions, a, grid, before, grid_bar, friction_bar)
     for i in prange(len(reach)):
+        by_x = by_y = by_z = by_decay = 0.0
         for j in range(reach[i, 0], reach[i, 1] + 1):
             first = (i * ny + j) * nz
             for r in range(first + reach[i, 2], first + reach[i, 3] + 1):
                 m = grid[r, 3]
                 if m > 0.0:
                     bar, s = vector(grid_bar, r, 3), parameters.decay / m
+                    by_x += bar[0]
+                    by_y += bar[1]
+                    by_z += bar[2]
+                    by_decay += inner(vector(grid, r, 3), bar)
                     own = axpy(
                         1.0 / parameters.decay,
                         vector(grid, r, 3),
@@ -454,3 +461,7 @@ def update_grid_vjp(
                     )
                     put_vector(grid_bar, r, 3, (s * bar[0], s * bar[1], s * bar[2]))
                     grid_bar[r, 3] = -s * inner(own, bar)
+        plane_bar[i, 0] += by_x
+        plane_bar[i, 1] += by_y
+        plane_bar[i, 2] += by_z
+        plane_bar[i, 3] += by_decay

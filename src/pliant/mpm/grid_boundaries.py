@@ -98,6 +98,11 @@ class Boundaries:
                     f"The support on {support.label} has no name, but MaterialPoint holds named "
                     "surfaces only; name that part of the boundary with surfaces={...}."
                 )
+            if support.stiffness is not None:
+                raise InputError(
+                    f"The support on '{support.region}' is elastic, which MaterialPoint does not "
+                    "support; remove its stiffness, or use ImplicitEuler."
+                )
             if support.motion is not None:
                 raise InputError(
                     f"The support on '{support.region}' moves, which MaterialPoint does not "

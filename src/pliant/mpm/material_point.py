@@ -7,7 +7,7 @@ as many of them on tape as the memory allows.
 """
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import final
 
@@ -16,7 +16,8 @@ import scipy.sparse as sp
 
 from pliant.actuators.muscle import StressActuator
 from pliant.argument_checks import check_dt, check_index, check_state, check_step
-from pliant.bodies.design import Design, are_distinct_names
+from pliant.bodies import MaterialFields, parameters_of, positive_parameter
+from pliant.bodies.design import Design, refuse_parameters
 from pliant.checkpointing import Schedule, best_schedule, uniform_schedule
 from pliant.core import (
     Array,
@@ -36,9 +37,15 @@ from pliant.core import (
     require_positive,
 )
 from pliant.kernels.threads import run_kernel
+from pliant.materials import FRICTION
 from pliant.mpm.grid import GridBox, ParticleData, SubstepParameters
 from pliant.mpm.grid_boundaries import Boundaries
-from pliant.mpm.particle_forces import CompiledCable, ParticlePotential, particle_potentials
+from pliant.mpm.particle_forces import (
+    ParticleForce,
+    highest_frequency,
+    particle_potentials,
+    with_values,
+)
 from pliant.mpm.particle_model import (
     DEFAULT_FRACTION,
     STABLE_FRACTION,
@@ -50,7 +57,12 @@ from pliant.mpm.particles import Particles, extreme_particles
 from pliant.mpm.substeps import LEFT_GRID, ParticleCoefficients, Substeps
 from pliant.robot import Robot
 from pliant.robot.actuation import for_each_actuator
+from pliant.robot.parameters import general_parameters, robot_with
 
+WITHOUT_EFFECT = {
+    r"contact\d+\.stiffness": "has no effect on MaterialPoint, whose grid meets an obstacle "
+    "without springs; remove it, or take ImplicitEuler."
+}
 MAX_NEIGHBOUR_GAP = 2.5  # [cells] between rest neighbours; beyond three they share no node
 MIN_MARGIN = 2  # [cells] of the grid around the particles
 MAX_MARGIN_FROM_REST = 64  # [cells] that a body may move in a step from rest
@@ -221,71 +233,137 @@ class MaterialPoint:
 
     @cached_property
     def variables(self) -> Design:
-        distinct = are_distinct_names(self.design)  # else Design raises
-        return Design(
-            body=self.body,
-            names=[name for name in self.design if name not in self._particle_params]
-            if distinct
-            else self.design,
-            model_parameters=tuple(self._particle_params),
-        )
+        refuse_parameters(self.design, WITHOUT_EFFECT)
+        return Design(body=self.body, names=self.design, others=self._other_parameters)
+
+    @property
+    def params(self) -> Params:
+        return self.variables.params
 
     @cached_property
-    def _particle_params(self) -> dict[str, Param]:
-        """The parameters that only particle models have."""
+    def _other_parameters(self) -> dict[str, Param]:
+        """All parameters that are not of the material, by name."""
         volume = Param(
             name="cells.volume", value=self.body.volumes(), unit="m^3", lower=0.0, upper=np.inf
         )
-        frictions = [
-            Param(
-                name=f"contact{k}.friction",
-                value=np.array([contact.friction]),
-                unit="-",
-                lower=0.0,
-                upper=np.inf,
-                lower_included=True,
-            )
-            for k, contact in enumerate(self.robot.contacts)
+        found = [
+            *general_parameters(self.robot, self.dim).values(),
+            volume,
+            *(
+                FRICTION.parameter(f"contact{k}.friction", contact.friction)
+                for k, contact in enumerate(self.robot.contacts)
+            ),
+            *(
+                positive_parameter(f"actuators.{name}.strength", actuator.strength, "-")
+                for name, actuator in self._stress_actuators.items()
+            ),
+            *(
+                replace(param, name=f"{force.group}.{param.name}")
+                for force in self.particle_potentials
+                for param in parameters_of(force.potential)
+            ),
         ]
-        return {param.name: param for param in (volume, *frictions)}
+        return {param.name: param for param in found}
+
+    @property
+    def _stress_actuators(self) -> dict[str, StressActuator]:
+        return {
+            name: actuator
+            for name, actuator in self.robot.actuators.items()
+            if isinstance(actuator, StressActuator)
+        }
 
     @cached_property
-    def params(self) -> Params:
-        shared = {block.name: block for block in self.variables.params.blocks}
-        return Params(
-            blocks=tuple({**shared, **self._particle_params}[name] for name in self.design)
-        )
+    def force_parameters(self) -> dict[str, tuple[int, str]]:
+        """The design parameters of actuators that act on a few particles: the index of the actuator
+        in `particle_potentials` and the parameter's own name, by full name."""
+        return {
+            name: (k, param.name)
+            for k, force in enumerate(self.particle_potentials)
+            for param in parameters_of(force.potential)
+            if (name := f"{force.group}.{param.name}") in self.design
+        }
+
+    def by_strength(self, by_control: Array) -> dict[str, Array]:
+        """Return the gradients by the strengths of actuators that act by stress, from those
+        (n_controls,) by the strength of each control."""
+        return {
+            f"actuators.{name}.strength": by_control[part]
+            for name, (_, part) in zip(self._stress_actuators, self.stresses, strict=True)
+        }
+
+    def robot_with_params(self, p: Array) -> Robot:
+        """Return the robot with the values p (n_params,) of the design parameters. Raises
+        InputError for parameters of single cells, such as "cells.E"."""
+        return robot_with(self.robot, self.params.split(p), self.body)
 
     def coefficients(self, p: Array | None) -> ParticleCoefficients:
-        """Return fields, masses and friction for a parameter vector (default: the robot's
-        values)."""
+        """Return the coefficients for a parameter vector (default: the robot's values)."""
         if p is None or not self.design:
             self.params.split(p)
             return self._default_coefficients
-        values = self.params.split(p)
-        fields = self.variables.fields(
-            np.concatenate(
-                [np.zeros(0), *(values[block.name] for block in self.variables.params.blocks)]
-            )
-        )
-        friction = [
-            values.get(f"contact{k}.friction", [contact.friction])[0]
-            for k, contact in enumerate(self.robot.contacts)
-        ]
-        return ParticleCoefficients(
-            fields=fields,
-            particle_data=self._cast(self.body.particle_data(fields, values.get("cells.volume"))),
-            friction=np.array(friction),
+        others = self.variables.other_values(p)
+        volumes = others.pop("cells.volume", None)
+        values = {name: float(value[0]) for name, value in others.items()}
+        fields = self.variables.fields(p)
+        return self._coefficients(
+            robot_with(self.robot, values, self.body),
+            fields,
+            self.body.particle_data(fields, volumes),
+            [with_values(force, values) for force in self.particle_potentials],
         )
 
     @cached_property
     def _default_coefficients(self) -> ParticleCoefficients:
-        friction = np.array([contact.friction for contact in self.robot.contacts])
+        fields = self.body.fields
+        data = self.body.particle_data(fields)
+        return self._coefficients(self.robot, fields, data, self.particle_potentials)
+
+    def _coefficients(
+        self,
+        robot: Robot,
+        fields: MaterialFields,
+        particle_data: ParticleData,
+        forces: list[ParticleForce],
+    ) -> ParticleCoefficients:
+        strengths = np.ones(self.n_controls)
+        for actuator, (_, part) in zip(robot.actuators.values(), self._controls, strict=True):
+            if isinstance(actuator, StressActuator):
+                strengths[part] = actuator.strength
         return ParticleCoefficients(
-            fields=self.body.fields,
-            particle_data=self._cast(self.body.particle_data(self.body.fields)),
-            friction=friction,
+            fields=fields,
+            particle_data=self._cast(particle_data),
+            friction=np.array([contact.friction for contact in robot.contacts]),
+            strengths=strengths,
+            substep=self._substep_parameters(robot),
+            forces=forces,
+            frequency=self._frequency(forces),
         )
+
+    @property
+    def _controls(self) -> list[tuple[None, slice]]:
+        """The part of the control of each actuator."""
+        return for_each_actuator(self.robot, lambda actuator: None)
+
+    def _frequency(self, forces: list[ParticleForce]) -> float:
+        """Return the highest angular frequency [rad/s] of forces with other parameters than those
+        of the robot, zero for those of the robot."""
+        changed = [force for force in forces if force not in self.particle_potentials]
+        if not changed:
+            return 0.0
+        key = np.concatenate(
+            [param.value for force in forces for param in parameters_of(force.potential)]
+        )
+        cached = self._frequencies
+        if key.tobytes() not in cached:
+            cached.clear()
+            cached[key.tobytes()] = highest_frequency(forces, self.robot, self.body, self.cell)
+        return cached[key.tobytes()]
+
+    @cached_property
+    def _frequencies(self) -> dict[bytes, float]:
+        """The highest frequency of the last forces, by the values of their parameters."""
+        return {}
 
     def _cast(self, particle_data: ParticleData) -> ParticleData:
         return ParticleData(
@@ -310,7 +388,7 @@ class MaterialPoint:
         return [(stress, part) for stress, part in made if stress is not None]
 
     @cached_property
-    def particle_potentials(self) -> list[ParticlePotential | CompiledCable]:
+    def particle_potentials(self) -> list[ParticleForce]:
         return particle_potentials(self.robot, self.body)
 
     @cached_property
@@ -329,18 +407,21 @@ class MaterialPoint:
     def boundaries(self) -> Boundaries:
         return Boundaries(robot=self.robot, body=self.body, cell=self.cell)
 
-    @cached_property
+    @property
     def substep_parameters(self) -> SubstepParameters:
+        return self._default_coefficients.substep
+
+    def _substep_parameters(self, robot: Robot) -> SubstepParameters:
         gravity = np.zeros(3)
-        if self.robot.gravity is not None:
-            gravity[: self.dim] = finite_array("Gravity", self.robot.gravity, (self.dim,), "m/s^2")
+        if robot.gravity is not None:
+            gravity[: self.dim] = finite_array("Gravity", robot.gravity, (self.dim,), "m/s^2")
         tau = self.dt / self.substeps
         return SubstepParameters(
             self.dim,
             self.cell,
             tau,
-            float(self.robot.damping.stiffness),
-            1.0 / (1.0 + tau * self.robot.damping.mass),
+            float(robot.damping.stiffness),
+            1.0 / (1.0 + tau * robot.damping.mass),
             *gravity.tolist(),
         )
 
@@ -353,13 +434,17 @@ class MaterialPoint:
         coefficients = self.coefficients(p)
         if p is not None and self.substep_parameters.tau > STABLE_FRACTION * (
             wave := stable_substep(
-                coefficients.fields, self.cell, self.substep_parameters.viscosity
+                coefficients.fields,
+                self.cell,
+                coefficients.substep.viscosity,
+                coefficients.frequency,
             )
         ):
+            springs = " or an actuator oscillates" if coefficients.frequency > 0.0 else ""
             return Step(
                 x,
                 _failed(
-                    f"With these parameters a wave crosses a cell in {wave:.3g} s, a substep has "
+                    f"With these parameters a wave crosses a cell{springs} in {wave:.3g} s, a substep has "
                     f"{self.substep_parameters.tau:.3g} s; take "
                     f"substeps={int(np.ceil(self.dt / (DEFAULT_FRACTION * wave)))}."
                 ),
@@ -475,25 +560,6 @@ class MaterialPoint:
                 f"takes {fixed + tape}; give memory={fixed + tape} or more."
             )
         return best_schedule(self.substeps, float(self.memory) - fixed, state, tape)
-
-    def collect(
-        self,
-        coefficients: ParticleCoefficients,
-        mass: Array,
-        volume: Array,
-        E: Array,
-        nu: Array,
-        friction: Array,
-    ) -> Array:
-        """Return the gradient (n_params,) by the parameters, from that by the particles' data."""
-        fields, particle_data = coefficients.fields, coefficients.particle_data
-        blocks = self.variables.params.blocks
-        ends = np.cumsum([block.value.size for block in blocks])
-        pieces = np.split(self.variables.fields_vjp(E, nu, mass * particle_data.volume), ends)
-        found = {block.name: piece for block, piece in zip(blocks, pieces, strict=False)}
-        found["cells.volume"] = volume + fields.density * mass
-        found |= {f"contact{k}.friction": friction[k : k + 1] for k in range(len(friction))}
-        return np.concatenate([np.zeros(0), *(found[name] for name in self.design)])
 
 
 def _failed(text: str) -> Status:

@@ -1,6 +1,7 @@
 """Forces of actuators on particles: any potential, and cables by compiled loops."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -9,7 +10,7 @@ import scipy.sparse as sp
 
 from pliant.actuators.cable import AttachedCable, add_cable_forces, add_cable_forces_vjp
 from pliant.actuators.muscle import StressActuator
-from pliant.bodies import Potential
+from pliant.bodies import Potential, parameters_of
 from pliant.core import Array
 from pliant.mpm.grid import node_weights
 from pliant.mpm.particles import Particles
@@ -21,6 +22,7 @@ from pliant.robot.actuation import for_each_actuator
 class ParticlePotential:
     """A potential on particles, with the weights of its points in these particles."""
 
+    group: str  # of its parameters, such as "actuators.line"
     potential: Potential
     part: slice  # its controls
     particles: Array  # (k,)
@@ -55,14 +57,15 @@ class ParticlePotential:
 class CompiledCable:
     """A cable on particles, with compiled loops."""
 
-    cable: AttachedCable
+    group: str  # of its parameters, such as "actuators.line"
+    potential: AttachedCable
     part: slice
     particles: Array  # (k,)
     weights: Array  # (n_segments, k)
 
     @cached_property
     def _arguments(self) -> tuple[Any, ...]:
-        cable = self.cable
+        cable = self.potential
         return (
             self.particles,
             self.weights,
@@ -73,29 +76,61 @@ class CompiledCable:
         )
 
     def add_force(self, position: Array, u: Array, force: Array) -> None:
-        add_cable_forces(*self._arguments, float(u[self.part.start]), position, force)  # type: ignore[call-arg]
+        add_cable_forces(*self._arguments, self._drive(u), position, force)  # type: ignore[call-arg]
 
     def add_vjp(self, position: Array, u: Array, bar: Array, position_bar: Array) -> Array:
-        return np.array(
-            [
-                add_cable_forces_vjp(  # type: ignore[call-arg]
-                    *self._arguments, float(u[self.part.start]), position, bar, position_bar
-                )
-            ]
+        by_drive = add_cable_forces_vjp(  # type: ignore[call-arg]
+            *self._arguments, self._drive(u), position, bar, position_bar
         )
+        return np.array([self.potential.strength * by_drive])
+
+    def _drive(self, u: Array) -> float:
+        """Return the tension [N] or the ratio of lengths [-] of the cable."""
+        return self.potential.strength * float(u[self.part.start])
 
 
-def particle_potentials(robot: Robot, body: Particles) -> list[ParticlePotential | CompiledCable]:
+ParticleForce = ParticlePotential | CompiledCable
+
+
+def with_values(force: ParticleForce, values: Mapping[str, float]) -> ParticleForce:
+    """Return a force with other values of those of its parameters that are in `values`, by names
+    such as "actuators.line.stiffness"."""
+    changes = {
+        param.name: values[name]
+        for param in parameters_of(force.potential)
+        if (name := f"{force.group}.{param.name}") in values
+    }
+    if not changes:
+        return force
+    changed: Any = force.potential
+    return replace(force, potential=changed.with_parameters(changes))
+
+
+def parameter_gradient(
+    force: ParticleForce, name: str, position: Array, u: Array, bar: Array
+) -> float:
+    """Return the gradient of bar (n, dim) . force by a parameter, at positions (n, dim)."""
+    potential: Any = force.potential
+    y = force.weights @ position[force.particles] + potential.offset
+    slope = potential.parameter_gradient(name, y, u[force.part])
+    return -float(np.sum(slope * (force.weights @ bar[force.particles])))
+
+
+def particle_potentials(robot: Robot, body: Particles) -> list[ParticleForce]:
     """Return the potentials of the actuators that act on a few particles, not by stress."""
     made = for_each_actuator(
         robot,
         lambda actuator: None if isinstance(actuator, StressActuator) else actuator.attach(body),
     )
-    return [_on_particles(potential, part) for potential, part in made if potential is not None]
+    return [
+        _on_particles(f"actuators.{name}", potential, part)
+        for name, (potential, part) in zip(robot.actuators, made, strict=True)
+        if potential is not None
+    ]
 
 
 def highest_frequency(
-    potentials: list[ParticlePotential | CompiledCable], robot: Robot, body: Particles, cell: float
+    potentials: list[ParticleForce], robot: Robot, body: Particles, cell: float
 ) -> float:
     """Return the highest angular frequency [rad/s] of the potentials on the grid, by power
     iteration
@@ -125,12 +160,18 @@ def highest_frequency(
     return float(np.sqrt(size))
 
 
-def _on_particles(potential: Potential, part: slice) -> ParticlePotential | CompiledCable:
+def _on_particles(group: str, potential: Potential, part: slice) -> ParticleForce:
     """Return a potential restricted to the particles that it acts on."""
     particles = np.unique(potential.weights.indices).astype(np.int64)
     weights = potential.weights[:, particles]
     if isinstance(potential, AttachedCable):
         return CompiledCable(
-            cable=potential, part=part, particles=particles, weights=weights.toarray()
+            group=group,
+            potential=potential,
+            part=part,
+            particles=particles,
+            weights=weights.toarray(),
         )
-    return ParticlePotential(potential=potential, part=part, particles=particles, weights=weights)
+    return ParticlePotential(
+        group=group, potential=potential, part=part, particles=particles, weights=weights
+    )

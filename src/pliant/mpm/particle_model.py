@@ -58,13 +58,17 @@ def sample_body(robot: Robot, cell: float, per_cell: int, seeding: str, rng_seed
     return body
 
 
-def stable_substep(fields: MaterialFields, cell: float, viscosity: float) -> float:
+def stable_substep(
+    fields: MaterialFields, cell: float, viscosity: float, frequency: float = 0.0
+) -> float:
     """Return the time [s] in which the fastest pressure wave crosses a cell [Spielberg2021,
-    section 3.7], reduced by viscosity [s]. Its modulus is lam + 2 mu, plus 2 bulk if the power
-    is 2."""
+    section 3.7], reduced by viscosity [s] and by springs of an angular frequency [rad/s]. The
+    wave's modulus is lam + 2 mu, plus 2 bulk if the power is 2."""
     speed = _wave_speed(fields)
     damped = viscosity * speed / cell
-    return cell / speed * (np.sqrt(1.0 + damped**2) - damped)
+    wave = cell / speed * (np.sqrt(1.0 + damped**2) - damped)
+    # an explicit substep is stable up to 2 / frequency
+    return float(1.0 / np.sqrt(1.0 / wave**2 + frequency**2 / 4.0))
 
 
 def _wave_speed(fields: MaterialFields) -> float:
@@ -83,9 +87,7 @@ def checked_substeps(
     highest = highest_frequency(particle_potentials(robot, body), robot, body, cell)
 
     def stable(viscosity: float) -> float:
-        wave = stable_substep(body.fields, cell, viscosity)
-        # an explicit substep is stable up to 2 / frequency
-        return 1.0 / np.sqrt(1.0 / wave**2 + highest**2 / 4.0)
+        return stable_substep(body.fields, cell, viscosity, highest)
 
     def count(viscosity: float) -> int:
         return max(1, int(np.ceil(dt / (DEFAULT_FRACTION * stable(viscosity)))))

@@ -1,5 +1,6 @@
 """The substeps of one control step of the material point method and their adjoint, on one grid."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,12 +13,14 @@ from pliant.mpm.grid import (
     BoundaryConditions,
     GridBox,
     ParticleData,
+    SubstepParameters,
     clear,
     empty_bins,
     sort_particles,
     update_grid,
     update_grid_vjp,
 )
+from pliant.mpm.particle_forces import ParticleForce, parameter_gradient
 from pliant.mpm.transfer import compiled_transfers
 
 if TYPE_CHECKING:
@@ -33,6 +36,10 @@ class ParticleCoefficients:
     fields: MaterialFields
     particle_data: ParticleData
     friction: Array  # (n_contacts,)
+    strengths: Array  # (n_controls,) [-] of the actuators that act by stress, one for others
+    substep: SubstepParameters
+    forces: Sequence[ParticleForce]  # of the other actuators
+    frequency: float = 0.0  # [rad/s] the highest of forces with changed parameters
 
 
 @dataclass(kw_only=True)
@@ -47,7 +54,7 @@ class Substeps:
     def __post_init__(self) -> None:
         model, box = self.model, self.box
         self.parameters, self.transfers, self.particles = (
-            model.substep_parameters,
+            self.coefficients.substep,
             compiled_transfers(model.dim),
             self.coefficients.particle_data,
         )
@@ -58,7 +65,7 @@ class Substeps:
             self._stress(),
             model.load.reshape(-1, model.dim).astype(model.precision),
         )
-        self.forced = bool(model.particle_potentials) or bool(self.load.any())
+        self.forced = bool(self.coefficients.forces) or bool(self.load.any())
 
     def _stress(self) -> Array:
         """Return the actuators' stress (n, dim^2) [Pa] in the material frame; empty without any."""
@@ -67,7 +74,7 @@ class Substeps:
             (model.body.n_particles if model.stresses else 0, model.dim**2), model.precision
         )
         for (particles, S), part in model.stresses:
-            out[particles] += self.u[part][0] * S.ravel()
+            out[particles] += (self.coefficients.strengths * self.u)[part][0] * S.ravel()
         return out
 
     def _force(self, position: Array) -> Array:
@@ -77,8 +84,8 @@ class Substeps:
         if not self.forced:
             return np.zeros((0, model.dim), model.precision)
         out = self.load.copy()
-        for potential in model.particle_potentials:
-            potential.add_force(position, self.u, out)
+        for actuator in self.coefficients.forces:
+            actuator.add_force(position, self.u, out)
         return out
 
     def arrays(self, x: Array) -> list[Array]:
@@ -188,6 +195,9 @@ class Substeps:
             bars=self.arrays(x_bar),
             particles=zeros,
             friction=np.zeros(len(self.conditions.kind)),
+            planes=np.zeros((self.box.nx, 4)),
+            viscosity=np.zeros(n * ("damping.stiffness" in self.model.design)),
+            forces=dict.fromkeys(self.model.force_parameters, 0.0),
             active_stress=np.zeros_like(self.active_stress),
             controls=np.zeros(self.model.n_controls),
         )
@@ -212,9 +222,15 @@ class Substeps:
             self._substep_vjp(substep, grid_bar, out)
 
     def _by_controls(self, out: "Gradient") -> Array:
+        return out.controls + self.coefficients.strengths * self._by_stress(out)
+
+    def _by_stress(self, out: "Gradient") -> Array:
+        """Return the gradient (n_controls,) by the strength times the control of each actuator that
+        acts by stress."""
+        by_stress = np.zeros(self.model.n_controls)
         for (particles, S), part in self.model.stresses:
-            out.controls[part] += float(np.sum(out.active_stress[particles] @ S.ravel()))
-        return out.controls
+            by_stress[part] += float(np.sum(out.active_stress[particles] @ S.ravel()))
+        return by_stress
 
     def _by_params(self, out: "Gradient") -> Array:
         model, n = self.model, self.model.body.n_particles
@@ -222,13 +238,26 @@ class Substeps:
             self.conditions.owner + 1, out.friction, minlength=len(model.robot.contacts) + 1
         )[1:]
         mass, volume, E, nu = out.particles
-        return model.collect(
-            self.coefficients,
-            mass,
-            volume,
-            E if len(E) else np.zeros(n),
-            nu if len(nu) else np.zeros(n),
-            by_contact,
+        fields, data, (tau, decay) = (
+            self.coefficients.fields,
+            self.coefficients.particle_data,
+            (self.parameters.tau, self.parameters.decay),
+        )
+        *by_velocity, by_decay = out.planes.sum(axis=0)
+        others = {
+            "cells.volume": volume + fields.density * mass,
+            "damping.mass": np.array([-tau * decay * by_decay]),
+            "damping.stiffness": out.viscosity.sum(keepdims=True),
+            **{f"contact{k}.friction": by_contact[k : k + 1] for k in range(len(by_contact))},
+            **{
+                f"gravity.{axis}": np.array([tau * decay * bar])
+                for axis, bar in zip("xyz", by_velocity, strict=True)
+            },
+            **{name: np.array([value]) for name, value in out.forces.items()},
+            **model.by_strength(self.u * self._by_stress(out)),
+        }
+        return model.variables.fields_vjp(
+            E if len(E) else np.zeros(n), nu if len(nu) else np.zeros(n), mass * data.volume, others
         )
 
     def _substep_vjp(self, taped: "TapedSubstep", grid_bar: Array, out: "Gradient") -> None:
@@ -240,7 +269,15 @@ class Substeps:
             parameters, box, bins, taped.grid, grid_bar, pos, F, *out.bars
         )
         update_grid_vjp(
-            parameters, box, bins, self.conditions, taped.grid, taped.before, grid_bar, out.friction
+            parameters,
+            box,
+            bins,
+            self.conditions,
+            taped.grid,
+            taped.before,
+            grid_bar,
+            out.friction,
+            out.planes,
         )
         force = self._force(pos)
         bar = np.zeros_like(force)
@@ -260,9 +297,13 @@ class Substeps:
             out.active_stress,
             bar,
             *out.particles,
+            out.viscosity,
         )
-        for potential in self.model.particle_potentials:
-            out.controls[potential.part] += potential.add_vjp(pos, self.u, bar, out.bars[0])
+        actuators = self.coefficients.forces
+        for actuator in actuators:
+            out.controls[actuator.part] += actuator.add_vjp(pos, self.u, bar, out.bars[0])
+        for name, (k, key) in self.model.force_parameters.items():
+            out.forces[name] += parameter_gradient(actuators[k], key, pos, self.u, bar)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -282,6 +323,9 @@ class Gradient:
     bars: list[Array]  # by position, velocity, affine field and F of the current state
     particles: list[Array]  # by mass, volume, E and nu of each particle; the last two may be empty
     friction: Array  # (n_conditions,)
+    planes: Array  # (nx, 4) of each plane of nodes: by gravity's velocity, by the log of the decay
+    viscosity: Array  # (n,) by the stiffness damping, from each particle; may be empty
+    forces: dict[str, float]  # by the parameters of actuators that act on a few particles
     active_stress: Array  # (n, dim^2) by the actuators' stress
     controls: Array  # (n_controls,)
 
@@ -293,6 +337,8 @@ class Gradient:
                 *self.bars,
                 *self.particles,
                 self.friction,
+                self.planes,
+                self.viscosity,
                 self.active_stress,
                 self.controls,
             )

@@ -393,17 +393,19 @@ def compiled_transfers(dim: int) -> Transfers:
         volume_bar: Any,
         E_bar: Any,
         nu_bar: Any,
+        viscosity_bar: Any,
     ) -> Any:
         """Add the gradient by the state before the substep and by the particles' data, from the
         gradient by momenta and masses of the nodes. vel_bar, affine_bar and force_bar are set, not
-        added to. E_bar and nu_bar may be empty."""
-        h, inv_h, tau, has_active_stress, has_force, differentiates_moduli = (
+        added to. E_bar and nu_bar may be empty, and so may viscosity_bar."""
+        h, inv_h, tau, has_active_stress, has_force, differentiates_moduli, by_viscosity = (
             parameters.h,
             1.0 / parameters.h,
             parameters.tau,
             len(active_stress) > 0,
             len(force) > 0,
             len(E_bar) > 0,
+            len(viscosity_bar) > 0,
         )
         n, threads = len(pos), bins.cuts.shape[1] - 1
         for g in prange(threads):
@@ -448,6 +450,9 @@ def compiled_transfers(dim: int) -> Transfers:
                 if parameters.viscosity > 0.0:
                     more, by_C = viscous_stress_vjp(mod, parameters.viscosity, C, f, K_bar)
                     by_F, C_bar = add(by_F, more), add(C_bar, by_C)
+                if by_viscosity:
+                    unit_stress = viscous_stress(mod, 1.0, C, f)
+                    viscosity_bar[p] += dot(K_bar, push_forward(f, unit_stress))
                 if differentiates_moduli:
                     E_bar[p] += moduli_vjp(
                         law,

@@ -45,10 +45,8 @@ class NonlinearProgram:
 
     @cached_property
     def residual(self) -> ImplicitResidual:
-        return ImplicitResidual(
-            model=self.model,
-            params=None if self.problem.params is None else np.asarray(self.problem.params, float),
-        )
+        params = None if self.problem.params is None else np.asarray(self.problem.params, float)
+        return ImplicitResidual(model=self.model.at(params), params=params)
 
     @property
     def n_dofs(self) -> int:

@@ -4,6 +4,7 @@ from pliant.robot.actuator import Actuator
 from pliant.robot.controls import Control
 from pliant.robot.description import RobotDescription
 from pliant.robot.loads import Load, MomentLoad, PointLoad, SurfaceLoad
+from pliant.robot.parameters import robot_with
 from pliant.robot.robot import Damping, Effector, Robot
 from pliant.robot.supports import Motion, Patch, Support
 
@@ -21,4 +22,5 @@ __all__ = [
     "RobotDescription",
     "Support",
     "SurfaceLoad",
+    "robot_with",
 ]

@@ -1,13 +1,24 @@
 """Supports of a robot, by region, box or node numbers, and patches that name surfaces."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from pliant.bodies import AttachableBody
-from pliant.core import Array, InputError, finite_array, is_integer, quoted, require_kind
+from pliant.bodies import AttachableBody, positive_parameter, unit_gradient
+from pliant.core import (
+    Array,
+    InputError,
+    Param,
+    finite_array,
+    is_integer,
+    quoted,
+    require_kind,
+    require_positive,
+)
 
 Motion = Callable[[float], Array]  # time [s] -> displacement (dim,) [m] of the whole support
 Corner = tuple[float, ...]
@@ -43,16 +54,19 @@ class Patch:
 
 @dataclass(frozen=True, kw_only=True)
 class Support:
-    """A support that fixes nodes along some axes, or moves them by the displacement `motion`.
+    """A support that fixes nodes along some axes, moves them by the displacement `motion`, or holds
+    them by springs of a total `stiffness`.
 
-    The nodes are those of a named region or surface, those in a box of rest coordinates, or those
-    with given numbers: give exactly one of the three. For rods, a box and numbers select points,
-    whose positions and rotations are fixed.
+    The springs are distributed over the positions by area or volume, and do not hold the rotations
+    of rods. The nodes are those of a named region or surface, those in a box of rest coordinates,
+    or those with given numbers: give exactly one of the three. For rods, a box and numbers select
+    points, whose positions and rotations are fixed.
 
     >>> import numpy as np, pliant as pl
     >>> fixed = pl.Support(region="x-")
     >>> lifted = pl.Support(region="x+", motion=lambda t: np.array([0.0, 0.0, 0.01 * t]))
     >>> roller = pl.Support(region="z-", axes="z")
+    >>> clamp = pl.Support(region="x-", stiffness=2e4)  # [N/m] along each axis
     """
 
     region: str | None = None
@@ -60,6 +74,7 @@ class Support:
     motion: Motion | None = None
     box: tuple[Corner, Corner] | Array | None = None  # (2, dim) [m] lower and upper corner
     nodes: Sequence[int] | None = None  # numbers of nodes of the mesh, or of points of the rods
+    stiffness: float | None = None  # [N/m] of all springs together, along each axis; None: rigid
 
     def __post_init__(self) -> None:
         if sum(part is not None for part in (self.region, self.box, self.nodes)) != 1:
@@ -84,6 +99,13 @@ class Support:
                 f"The axes of the support on {self.label} are '{self.axes}'; write some of x, y "
                 "and z, such as 'xyz'."
             )
+        if self.stiffness is not None:
+            require_positive("The stiffness of a support", self.stiffness, "N/m")
+            if self.motion is not None:
+                raise InputError(
+                    f"The support on {self.label} has a motion and a stiffness; remove one of "
+                    "them, or move the region by a Servo."
+                )
 
     @property
     def label(self) -> str:
@@ -127,6 +149,94 @@ class Support:
             )
         rotations = np.flatnonzero(~body.is_position)
         return np.concatenate([chosen, rotations[chosen]]) if rotations.size else chosen
+
+    def held_axes(self, dim: int) -> list[int]:
+        """Return the axes of a body of some dimension that the support holds. Raises `InputError`
+        if there are none."""
+        axes = [axis for axis in range(dim) if "xyz"[axis] in self.axes]
+        if not axes:
+            raise InputError(
+                f"The support on {self.label} along '{self.axes}' holds nothing of "
+                f"a body in {dim} dimensions; name other axes or another region."
+            )
+        return axes
+
+    def attach(self, body: AttachableBody) -> "AttachedSupport":
+        """Return the Potential of an elastic support. Raises `InputError` for a rigid one, and
+        without positions to hold."""
+        stiffness: Any = self.stiffness
+        require_positive("The stiffness of a support", stiffness, "N/m")
+        axes, nodes = self.held_axes(body.dim), self.nodes_of(body)
+        nodes = nodes[body.is_position[nodes]]
+        if not len(nodes):
+            raise InputError(
+                f"The support on {self.label} holds no positions, but its springs hold positions "
+                "only; name another region, or remove its stiffness."
+            )
+        share = _spring_shares(body, self.region, nodes)
+        rest = body.rest.reshape(-1, body.dim)
+        weights = sp.csr_matrix(
+            (np.ones(len(nodes)), (np.arange(len(nodes)), nodes)), shape=(len(nodes), len(rest))
+        )
+        held = np.isin(np.arange(body.dim), axes).astype(float)
+        return AttachedSupport(
+            weights=weights, offset=-rest[nodes], share=np.outer(share, held), stiffness=stiffness
+        )
+
+
+def _spring_shares(body: AttachableBody, region: str | None, nodes: Array) -> Array:
+    """Return the share (k,) of each node in the stiffness of a support: by area on a surface, else
+    by volume. They add up to one."""
+    try:
+        size = body.node_areas(region, lumped=True)[nodes] if region is not None else None
+    except InputError:  # a region that is no surface
+        size = None
+    if size is None or not size.sum() > 0.0:
+        size = body.node_volumes(np.arange(len(body.volumes())))[nodes]
+    # some nodes of quadratic cells have a negative volume; springs must not push
+    size = size if size.min() > 0.0 else np.ones(len(nodes))
+    return size / size.sum()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AttachedSupport:
+    """The Potential of an elastic support. Its points y are the displacements of the held nodes."""
+
+    weights: sp.csr_matrix  # (n_points, n_nodes)
+    offset: Array  # (n_points, dim) [m] minus the rest positions
+    share: Array  # (n_points, dim) [-] of each node in the stiffness along each axis
+    stiffness: float  # [N/m]
+    n_controls: int = 0
+    points_per_block: int = 1
+    stiff: bool = True
+
+    @property
+    def parameters(self) -> tuple[Param, ...]:
+        return (positive_parameter("stiffness", self.stiffness, "N/m"),)
+
+    def with_parameters(self, values: Mapping[str, Any]) -> "AttachedSupport":
+        return replace(self, **values)
+
+    def parameter_gradient(self, name: str, y: Array, u: Array) -> Array:
+        return unit_gradient(self, name, y, u)
+
+    def energy(self, y: Array, u: Array) -> float:
+        return float(0.5 * self.stiffness * np.sum(self.share * y * y))
+
+    def gradient(self, y: Array, u: Array) -> Array:
+        return self.stiffness * self.share * y
+
+    def hessian(self, y: Array, u: Array) -> Array:
+        return self.stiffness * self.share[:, :, None] * np.eye(y.shape[1])
+
+    def rank_one_terms(self, y: Array, u: Array) -> tuple[Array, Array]:
+        return np.zeros((0, *y.shape)), np.zeros(0)
+
+    def control_gradient(self, y: Array, u: Array) -> Array:
+        return np.zeros((0, *y.shape))
+
+    def control_hessian_vector(self, y: Array, u: Array, bar: Array, du: Array) -> Array:
+        return np.zeros(0)
 
 
 def _checked_box(box: object) -> tuple[Corner, Corner]:
