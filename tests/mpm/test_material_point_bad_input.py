@@ -300,7 +300,7 @@ STEP = {
     ),
     "friction below 0": (
         lambda: first_step(model(robot(contacts=GROUND), design=["contact0.friction"]), p=[-0.1]),
-        "must lie between 0 and inf",
+        "must lie between 0 and 1e[+]06",
     ),
     "memory too small": (
         lambda: pulled(model(memory=1000.0)),
