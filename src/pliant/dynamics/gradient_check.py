@@ -92,11 +92,11 @@ def gradcheck(
         )
     start = 0
     for block in model.params.blocks:
-        part = slice(start, start + block.value.size)
+        own = slice(start, start + block.value.size)
         dp = np.zeros_like(p)
-        dp[part] = 0.3 * rng.standard_normal(block.value.size) * _parameter_scale(block, p[part])
+        dp[own] = 0.3 * rng.standard_normal(block.value.size) * _parameter_scale(block, p[own])
         if block.lower_included:  # a value at its lower bound may only increase
-            dp[part] = np.where(p[part] > block.lower, dp[part], np.abs(dp[part]))
+            dp[own] = np.where(p[own] > block.lower, dp[own], np.abs(dp[own]))
         tests.append((block.name, np.zeros_like(x), np.zeros_like(u), dp))
         start += block.value.size
     return [

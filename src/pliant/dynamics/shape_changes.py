@@ -62,26 +62,41 @@ class EquationsChange:
     @cached_property
     def _terms(self) -> list[Any]:
         """The potentials with complex coefficients; None for those of a stress."""
-        return [self._complex_term(term) for term, _ in self.equations.potentials]
+        eq = self.equations
+        return [
+            self._complex_term(group, term)
+            for group, (term, _) in zip(eq.groups, eq.potentials, strict=True)
+        ]
 
-    def _complex_term(self, term: Any) -> Any:
+    def _complex_term(self, group: str, term: Any) -> Any:
         if isinstance(term, AttachedStress):
             return None
         if isinstance(term, AttachedContact):
-            return self._complex_contact(term)
+            return self._complex_contact(group, term)
+        if isinstance(term, AttachedCable) and self._has_fixed_rest_length(group):
+            return with_complex_part(term, rest_length=0.0)
         y = term.weights @ self.rest.points + term.offset
         if isinstance(term, AttachedCable):
             return with_complex_part(term, rest_length=term.length(y).imag / COMPLEX_STEP)
         return with_complex_part(term, rest_volume=term.volume(y).imag / COMPLEX_STEP)
 
-    def _complex_contact(self, term: AttachedContact) -> AttachedContact:
+    def _has_fixed_rest_length(self, group: str) -> bool:
+        """Return whether the rest length of a cable is given, not that of the rest shape."""
+        cable: Any = self.equations.robot.actuators[group.partition(".")[2]]
+        return f"{group}.rest_length" in self.equations.design or cable.rest_length is not None
+
+    def _complex_contact(self, group: str, term: AttachedContact) -> AttachedContact:
         area = self.rest.node_areas(term.contact.surface, lumped=True)[term.weights.indices]
-        growth = area.imag / COMPLEX_STEP / area.real
         relative_size = self.rest.cell_size_change / self.equations.body.cell_size()
-        if term.contact.stiffness is None:  # it is proportional to 1 / cell size
-            growth = growth - relative_size
+        given = term.contact.stiffness is not None
+        if given or f"{group}.stiffness" in self.equations.design:
+            stiffness = 0.0
+        else:  # it is proportional to 1 / cell size
+            stiffness = -term.stiffness_per_area * relative_size
         layer = 0.0 if term.contact.layer is not None else term.layer * relative_size
-        return with_complex_part(term, stiffness=term.stiffness * growth, layer=layer)
+        return with_complex_part(
+            term, area=area.imag / COMPLEX_STEP, stiffness_per_area=stiffness, layer=layer
+        )
 
     def potential_forces(self, q: Array, u: Array) -> Array:
         """Return the change (n_dofs,) [N] of the gradient of all potentials at fixed q."""
@@ -89,7 +104,7 @@ class EquationsChange:
         actuators: list[Any] = list(self.equations.robot.actuators.values())
         for k, (term, part) in enumerate(self.equations.potentials):
             if isinstance(term, AttachedStress):
-                out += self._stress_forces(actuators[k], q, float(u[part][0]))
+                out += self._stress_forces(actuators[k], q, term.strength * float(u[part][0]))
                 continue
             y = self.equations.points(term, q)
             change = self._terms[k].gradient(y, u[part]).imag / COMPLEX_STEP
@@ -205,6 +220,7 @@ def state_columns(
     rest positions. `solve` solves with the Jacobian of an implicit step."""
     if not changes:
         return np.zeros((model.space.size, 0))
+    model = tape.model  # with the step's parameters
     eq = model.equations
     made = [EquationsChange(equations=eq, change=change) for change in changes]
     placed = np.stack([change.placed for change in made], axis=1)

@@ -444,7 +444,8 @@ class MaterialPoint:
             return Step(
                 x,
                 _failed(
-                    f"With these parameters a wave crosses a cell{springs} in {wave:.3g} s, a substep has "
+                    f"With these parameters a wave crosses a cell{springs} in {wave:.3g} s, "
+                    "a substep has "
                     f"{self.substep_parameters.tau:.3g} s; take "
                     f"substeps={int(np.ceil(self.dt / (DEFAULT_FRACTION * wave)))}."
                 ),
