@@ -2,6 +2,11 @@
 
 from pliant.optimisation.descent import SGD, Adam
 from pliant.optimisation.driver import optimise
+from pliant.optimisation.functions import (
+    ConstrainedObjective,
+    FunctionObjective,
+    ResidualObjective,
+)
 from pliant.optimisation.gauss_newton import GaussNewton
 from pliant.optimisation.lbfgsb import LBFGSB
 from pliant.optimisation.methods import OptimisationMethod
@@ -9,7 +14,6 @@ from pliant.optimisation.objective import (
     BatchObjective,
     Constrained,
     Described,
-    FunctionObjective,
     LeastSquares,
     Objective,
     ObjectiveEvaluation,
@@ -17,13 +21,16 @@ from pliant.optimisation.objective import (
 from pliant.optimisation.problem_objective import ProblemObjective
 from pliant.optimisation.rates import CosineRate
 from pliant.optimisation.result import OptimisationResult, OptimisationRow
+from pliant.optimisation.sqp import SQP
 
 __all__ = [
     "LBFGSB",
     "SGD",
+    "SQP",
     "Adam",
     "BatchObjective",
     "Constrained",
+    "ConstrainedObjective",
     "CosineRate",
     "Described",
     "FunctionObjective",
@@ -35,5 +42,6 @@ __all__ = [
     "OptimisationResult",
     "OptimisationRow",
     "ProblemObjective",
+    "ResidualObjective",
     "optimise",
 ]

@@ -39,6 +39,7 @@ from pliant.optimisation.result import (
     OptimisationResult,
     OptimisationRow,
 )
+from pliant.optimisation.sqp import SQP
 from pliant.optimisation.states import OptimiserState, check_state, plain_settings
 from pliant.problem import Problem
 from pliant.progress import Progress, reporting
@@ -48,9 +49,9 @@ METHODS: dict[str, type[Any]] = {
     "sgd": SGD,
     "lbfgsb": LBFGSB,
     "gauss_newton": GaussNewton,
+    "sqp": SQP,
 }
 SAVE_INTERVAL = 5.0  # [s] between two checkpoints, at least: short iterations do not wait for disks
-FEASIBLE = 1e-6  # violation of constraints of about 1 that counts as none
 
 
 def optimise(
@@ -231,7 +232,9 @@ class OptimisationRun:
 
     def add(self, iterate: Iterate) -> None:
         """Add an iterate to the history."""
-        if self.best is None or iterate.better_than(self.best, FEASIBLE):
+        # with constraints, an earlier value may be lower by a negligible violation
+        ended = self.evaluator.m > 0 and iterate.converged
+        if self.best is None or ended or iterate.better_than(self.best):
             self.best = iterate
         self.last = iterate
         self.history.append(

@@ -88,7 +88,8 @@ class GaussNewtonOptimiser:
         return self._iterate(0.0)
 
     def _accept(self, z: Array, found: ObjectiveEvaluation) -> None:
-        jacobian, residuals = np.asarray(found.jacobian, float), np.asarray(found.residuals, float)
+        jacobian = np.array(found.jacobian, float, order="C")
+        residuals = np.asarray(found.residuals, float)
         self.z, self.value, self.gradient = z, found.value, jacobian.T @ residuals
         Q, R = np.linalg.qr(jacobian)
         n = self.evaluator.n

@@ -9,6 +9,7 @@ from pliant.core import Array
 from pliant.optimisation.evaluator import Evaluator
 from pliant.optimisation.states import OptimiserState
 
+FEASIBLE = 1e-6  # violation of constraints of about 1 that counts as none
 FAILED_START = "the objective cannot be evaluated at the start"
 
 
@@ -26,11 +27,11 @@ class Iterate:
     converged: bool = False
     notes: dict[str, Any] = field(default_factory=dict)  # further results, JSON types
 
-    def better_than(self, other: "Iterate", tolerance: float) -> bool:
-        """Return whether these variables are better: violations above the tolerance first, then
-        the value."""
+    def better_than(self, other: "Iterate") -> bool:
+        """Return whether these variables are better: violations first, if they are not
+        negligible, then the value."""
         mine, theirs = (
-            np.inf if one.failed else max(one.violation - tolerance, 0.0) for one in (self, other)
+            np.inf if one.failed else max(one.violation - FEASIBLE, 0.0) for one in (self, other)
         )
         return mine < theirs or (mine == theirs and self.value < other.value)
 

@@ -4,9 +4,9 @@ An objective scales its variables to sizes of about 1. A failed simulation is a 
 why, the value is infinite), never an exception, so a method can shorten its step.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, final, runtime_checkable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -89,74 +89,6 @@ class BatchObjective(Objective, Protocol):
 def constraint_count(objective: Objective) -> int:
     """Return the number of constraints of an objective."""
     return len(objective.constraint_bounds[0]) if isinstance(objective, Constrained) else 0
-
-
-@final
-@dataclass(frozen=True, kw_only=True, eq=False)
-class FunctionObjective:
-    """An objective of plain functions of z.
-
-    Parameters
-    ----------
-    function : z (n,) -> value; with `samples` > 1: (z, indices) -> value of these samples
-    gradient_function : z -> gradient (n,), or (z, indices) -> gradient; None: none
-    start : first variables (n,)
-    lower, upper : bounds, numbers or (n,); None: none
-    samples : number of samples that the value is a sum of
-
-    Values that are not finite count as failed simulations. Raises InputError for wrong shapes, and
-    for a start outside the bounds.
-
-    >>> from pliant.optimisation import FunctionObjective, optimise
-    >>> bowl = FunctionObjective(
-    ...     function=lambda z: z @ z,
-    ...     gradient_function=lambda z: 2.0 * z,
-    ...     start=[1.0, 2.0],
-    ...     lower=0.5,
-    ... )
-    >>> optimise(bowl, progress=False).z.tolist()
-    [0.5, 0.5]
-    """
-
-    function: Callable[..., float]
-    gradient_function: Callable[..., Array] | None = None
-    start: Array = field(default_factory=lambda: np.zeros(0))
-    lower: float | Array | None = None
-    upper: float | Array | None = None
-    samples: int = 1
-
-    def __post_init__(self) -> None:
-        start = finite_array("The start of an objective", self.start, (None,))
-        object.__setattr__(self, "start", start)
-        object.__setattr__(self, "lower", bound_array("lower", self.lower, -np.inf, len(start)))
-        object.__setattr__(self, "upper", bound_array("upper", self.upper, np.inf, len(start)))
-        check_bounds(start, self.bounds)
-
-    @property
-    def bounds(self) -> tuple[Array, Array]:
-        return np.asarray(self.lower), np.asarray(self.upper)
-
-    @property
-    def n_samples(self) -> int:
-        return self.samples
-
-    def value(self, z: Array, samples: Indices | None = None) -> ObjectiveEvaluation:
-        return ObjectiveEvaluation(value=float(self._call(self.function, z, samples)))
-
-    def gradient(self, z: Array, samples: Indices | None = None) -> ObjectiveEvaluation:
-        if self.gradient_function is None:
-            raise InputError(
-                "This objective has no gradient. Give gradient_function=..., or optimise with "
-                "method='cmaes'."
-            )
-        value = float(self._call(self.function, z, samples))
-        gradient = np.asarray(self._call(self.gradient_function, z, samples), float)
-        return ObjectiveEvaluation(value=value, gradient=gradient)
-
-    def _call(self, function: Callable[..., Any], z: Array, samples: Indices | None) -> Any:
-        if self.samples == 1:
-            return function(z)
-        return function(z, range(self.samples) if samples is None else samples)
 
 
 def bound_array(name: str, value: Any, default: float, n: int) -> Array:
