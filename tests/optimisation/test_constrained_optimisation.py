@@ -15,7 +15,7 @@ from pliant.optimisation import (
     optimise,
 )
 
-METHODS = ["sqp"]
+METHODS = ["interior_point", "sqp"]
 INF = np.inf
 
 

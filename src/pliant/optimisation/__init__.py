@@ -1,5 +1,6 @@
 """Optimisation: objectives of scaled variables, and optimisers behind one function."""
 
+from pliant.optimisation.cmaes import CMAES
 from pliant.optimisation.descent import SGD, Adam
 from pliant.optimisation.driver import optimise
 from pliant.optimisation.functions import (
@@ -8,6 +9,7 @@ from pliant.optimisation.functions import (
     ResidualObjective,
 )
 from pliant.optimisation.gauss_newton import GaussNewton
+from pliant.optimisation.interior_point import InteriorPoint
 from pliant.optimisation.lbfgsb import LBFGSB
 from pliant.optimisation.methods import OptimisationMethod
 from pliant.optimisation.objective import (
@@ -24,6 +26,7 @@ from pliant.optimisation.result import OptimisationResult, OptimisationRow
 from pliant.optimisation.sqp import SQP
 
 __all__ = [
+    "CMAES",
     "LBFGSB",
     "SGD",
     "SQP",
@@ -35,6 +38,7 @@ __all__ = [
     "Described",
     "FunctionObjective",
     "GaussNewton",
+    "InteriorPoint",
     "LeastSquares",
     "Objective",
     "ObjectiveEvaluation",

@@ -22,9 +22,11 @@ from pliant.core import (
     require_number,
     require_seed,
 )
+from pliant.optimisation.cmaes import CMAES
 from pliant.optimisation.descent import SGD, Adam
 from pliant.optimisation.evaluator import Evaluator
 from pliant.optimisation.gauss_newton import GaussNewton
+from pliant.optimisation.interior_point import InteriorPoint
 from pliant.optimisation.lbfgsb import LBFGSB
 from pliant.optimisation.methods import Closing, Iterate, OptimisationMethod, Optimiser, Stopping
 from pliant.optimisation.objective import (
@@ -49,7 +51,9 @@ METHODS: dict[str, type[Any]] = {
     "sgd": SGD,
     "lbfgsb": LBFGSB,
     "gauss_newton": GaussNewton,
+    "interior_point": InteriorPoint,
     "sqp": SQP,
+    "cmaes": CMAES,
 }
 SAVE_INTERVAL = 5.0  # [s] between two checkpoints, at least: short iterations do not wait for disks
 

@@ -18,6 +18,7 @@ class OptimiserState:
 
     arrays: Mapping[str, Array] = field(default_factory=dict)
     values: Mapping[str, int | float] = field(default_factory=dict)
+    growing: tuple[str, ...] = ()  # arrays whose number of rows grows with the iterations
 
 
 def check_state(found: OptimiserState, expected: OptimiserState, where: str, remedy: str) -> None:
@@ -37,16 +38,19 @@ def check_state(found: OptimiserState, expected: OptimiserState, where: str, rem
             )
     for name, array in expected.arrays.items():
         given = found.arrays[name]
+        shape: tuple[int | None, ...] = array.shape
+        if name in expected.growing:
+            shape = (_row_count(found, expected), *array.shape[1:])
         if given.dtype != array.dtype:
             raise InputError(
                 f"'{name}' in {where} has the type {given.dtype}, but {array.dtype} is needed. "
                 f"{again}"
             )
         if given.dtype.kind == "f":
-            finite_array(f"'{name}' in {where}", given, array.shape)
-        elif given.shape != array.shape:
+            finite_array(f"'{name}' in {where}", given, shape)
+        elif given.shape != shape:
             raise InputError(
-                f"'{name}' in {where} has shape {given.shape}, but {array.shape} is needed. {again}"
+                f"'{name}' in {where} has shape {given.shape}, but {shape} is needed. {again}"
             )
     for name, value in expected.values.items():
         number = found.values[name]
@@ -60,6 +64,12 @@ def check_state(found: OptimiserState, expected: OptimiserState, where: str, rem
                 f"'{name}' in {where} is {quoted(number)}, but a {'count' if count else 'number'} "
                 f"is needed. {again}"
             )
+
+
+def _row_count(found: OptimiserState, expected: OptimiserState) -> int:
+    """Return the number of rows that all growing arrays have."""
+    shapes = [np.shape(found.arrays[name]) for name in expected.growing]
+    return min((shape[0] if shape else 0) for shape in shapes)
 
 
 def plain_settings(method: Any) -> dict[str, Any]:

@@ -9,16 +9,17 @@ for position goals [Zimmermann2021]. Velocity goals need the curvature of the dy
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, MissingExtra, StepError, finite_array, require_kind
+from pliant.core import Array, StepError, finite_array, require_kind
 from pliant.dynamics.implicit_model import ImplicitModel
 from pliant.dynamics.residual import SparsityPattern
+from pliant.planners.casadi_callbacks import CONVERGED, load_casadi, numpy_callback
 from pliant.planners.evaluation import Evaluation, evaluate
 from pliant.planners.options import with_progress
 from pliant.planners.plan_result import Iteration, Options, Plan, SearchLog
@@ -26,7 +27,6 @@ from pliant.planners.transcription import NonlinearProgram
 from pliant.planners.trust_region_search import missed_goal_text
 from pliant.problem import Problem
 
-CONVERGED = ("Solve_Succeeded", "Solved_To_Acceptable_Level")
 # With a larger relative difference, the program and the simulation have different motions.
 MAX_REPLAY_GAP = 1e-3
 
@@ -60,7 +60,7 @@ def collocation(
         "collocation needs an implicit rule (ImplicitEuler, BDF2 or Quasistatic); plan with "
         "gauss_newton or ddp",
     )
-    casadi = _casadi()
+    casadi = load_casadi("Collocation")
     log = SearchLog(problem=problem, method="collocation", options=options or Options())
     program = NonlinearProgram(problem=problem, second_order=second_order)
     w = _initial_point(program, log, guess, simulate_guess)
@@ -79,16 +79,6 @@ def collocation(
         else "Maximum_Iterations_Exceeded"
     )
     return _finish(run, status)
-
-
-def _casadi() -> Any:
-    try:
-        import casadi
-    except ImportError as error:
-        raise MissingExtra(
-            "Collocation needs casadi with Ipopt: pip install 'pliant[nlp]'."
-        ) from error
-    return casadi
 
 
 def _initial_point(
@@ -297,7 +287,7 @@ class IpoptRun:
             _sparsity(casadi, program.jacobian_entries, m, n),
             _sparsity(casadi, program.hessian_entries, n, n),
         )
-        make = lambda name, ins, outs: _callback(casadi, self, name, ins, outs)
+        make = lambda name, ins, outs: numpy_callback(casadi, self, name, ins, outs)
         f, g = (
             (one, lambda w, *_: program.value(w) / J),
             (many, lambda w, *_: program.constraints(w, F)),
@@ -340,60 +330,3 @@ class IpoptRun:
 def _sparsity(casadi: Any, where: SparsityPattern, n_rows: int, n_cols: int) -> Any:
     starts = np.concatenate([[0], np.cumsum(np.bincount(where.cols, minlength=n_cols))])
     return casadi.Sparsity(n_rows, n_cols, starts.tolist(), where.rows.tolist())
-
-
-def _callback(
-    casadi: Any,
-    run: IpoptRun,
-    name: str,
-    ins: dict[str, Any],
-    outs: dict[str, tuple[Any, Callable[..., Any]]],
-) -> Any:
-    """Return a casadi function of flat arrays.
-
-    `ins` has the sparsity of each input, `outs` the sparsity and the function of each output. If a
-    value is not finite, Ipopt shortens its step. An exception is stored in `run` and stops Ipopt.
-    """
-    given, made = list(ins.items()), list(outs.items())
-
-    class NumpyCallback(casadi.Callback):
-        def __init__(self) -> None:
-            casadi.Callback.__init__(self)
-            self.construct(name, {})
-
-        def get_n_in(self) -> int:
-            return len(given)
-
-        def get_n_out(self) -> int:
-            return len(made)
-
-        def get_name_in(self, i: int) -> str:
-            return given[i][0]
-
-        def get_name_out(self, i: int) -> str:
-            return made[i][0]
-
-        def get_sparsity_in(self, i: int) -> Any:
-            return given[i][1]
-
-        def get_sparsity_out(self, i: int) -> Any:
-            return made[i][1][0]
-
-        def has_eval_buffer(self) -> bool:
-            return True
-
-        def eval_buffer(self, arg: Any, res: Any) -> int:
-            try:
-                inputs = [np.zeros(0) if part is None else np.frombuffer(part) for part in arg]
-                for out, (_, (_, function)) in zip(res, made, strict=True):
-                    if out is not None:
-                        found = np.nan if run.caught is not None else function(*inputs)
-                        if not np.all(np.isfinite(found)):
-                            return 1
-                        np.frombuffer(out)[:] = found
-            except BaseException as error:
-                run.caught = error
-                return 1
-            return 0
-
-    return NumpyCallback()
