@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ from pliant.optimisation.objective import (
     check_bounds,
     checked_objective,
 )
+from pliant.optimisation.problem_objective import ProblemObjective
 from pliant.optimisation.result import (
     INTERRUPTED,
     OPTIMISATION,
@@ -128,10 +128,9 @@ def optimise(
 
 
 def _objective(objective: Any) -> Objective:
-    if isinstance(objective, Problem):
-        made: Any = import_module("pliant.optimisation.problem_objective")
-        objective = made.ProblemObjective(objective)
-    return checked_objective(objective)
+    return checked_objective(
+        ProblemObjective(objective) if isinstance(objective, Problem) else objective
+    )
 
 
 def checked_method(method: Any) -> OptimisationMethod:
