@@ -5,7 +5,7 @@ it. Their rounding is that of torch, float32.
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, final
@@ -48,6 +48,9 @@ class PPO:
     trace : lambda of the generalised advantage estimate
     clip : largest relative change of the probability of an action that is rewarded
     noise : first standard deviation of the actions, which are between -1 and 1
+    noise_schedule : function of the iteration, counted from 0, a factor on `noise` that replaces
+        the learned standard deviation when an iteration begins, such as CosineRate(iterations=10).
+        On a surrogate, large noise is best in the first iterations, whose cells are coarse.
     value_hidden : hidden layers of the value function; None for those of the controller
     episodes : number of episodes that measure the return, if the task has a spread
     threads : of the environments; None for all
@@ -68,6 +71,7 @@ class PPO:
     trace: float = 0.95
     clip: float = 0.2
     noise: float = 0.5
+    noise_schedule: Callable[[int], float] | None = None
     value_hidden: Sequence[int] | None = None
     episodes: int = 8
     threads: int | None = None
@@ -85,6 +89,11 @@ class PPO:
             )
         for name in ("rate", "clip", "noise"):
             require_positive(f"The {name} of PPO", getattr(self, name), "")
+        if self.noise_schedule is not None and not callable(self.noise_schedule):
+            raise InputError(
+                f"The noise schedule of PPO is {quoted(self.noise_schedule)}; give a function of "
+                "the iteration, such as CosineRate(iterations=10)."
+            )
         for name in ("discount", "trace"):
             if not 0.0 < require_number(f"The {name} of PPO", getattr(self, name), "") <= 1.0:
                 raise InputError(
@@ -163,11 +172,21 @@ class PpoTrainer:
     def iterate(self) -> Candidate:
         """Collect steps with noise, improve the networks, and measure them without noise."""
         model = self.model
+        self._schedule_noise()
         with self._own_random_numbers():
             model.collect_rollouts(model.env, self._callback, model.rollout_buffer, model.n_steps)
             model.train()
         self.iteration += 1
         return self._candidate()
+
+    def _schedule_noise(self) -> None:
+        """Set the standard deviation of the actions to that of the schedule."""
+        method = self.method
+        if method.noise_schedule is not None:
+            noise = method.noise * float(method.noise_schedule(self.iteration))
+            require_positive("The scheduled noise of PPO", noise, "")
+            with self.torch.no_grad():
+                self.model.policy.log_std.fill_(float(np.log(noise)))
 
     def _candidate(self) -> Candidate:
         weights = policy_weights(self.model.policy, self.controller)

@@ -1,10 +1,11 @@
 """Training on surrogates that are refined between trainings [Jia2019, Algorithm 1]."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pliant.core import InputError, Refinable, require_seed
+from pliant.core import InputError, Refinable, counted, is_integer, require_seed
 from pliant.learning.closed_loop import ClosedLoop
 from pliant.learning.controller_certificate import ControllerCertificate, certify_controller
 from pliant.learning.loop_episodes import LoopEpisodes
@@ -59,7 +60,7 @@ def train_refined(
     method: str | TrainingMethod = "gradient",
     *,
     eta: float,
-    iterations: int = 100,
+    iterations: int | Sequence[int] = 100,
     seed: int = 0,
     folder: str | Path | None = None,
     resume: bool = False,
@@ -74,7 +75,8 @@ def train_refined(
     ----------
     loop : a closed loop of a model with a surrogate, such as Latent(...)
     eta : final cell size, in units of the surrogate's inputs
-    iterations : of each level
+    iterations : of each level; one number for all, or a sequence with one for each level. A coarse
+        level needs few exact evaluations, so many iterations there save those of fine levels.
     folder : folder for checkpoints; each level gets a folder in it. Without `resume`, older
         checkpoints there are replaced.
     resume : continue from the checkpoints in `folder`, bit for bit if the model has a store. A
@@ -84,13 +86,22 @@ def train_refined(
     bad eta.
     """
     chosen = checked_method(method)
-    check_arguments(loop, task, iterations)
+    counts = [iterations] if is_integer(iterations) else list(iterations)  # type: ignore[arg-type]
+    for number in counts or [0]:
+        check_arguments(loop, task, number)
     if not isinstance(loop.model, Refinable):
         raise InputError(
             f"Refinement needs a model with a surrogate, not {type(loop.model).__name__}; take "
             "one such as Latent(robot, dt=..., cell=...)."
         )
-    level_count(float(loop.surrogate.size.max()), eta)  # raises for a bad eta
+    levels_needed = level_count(float(loop.surrogate.size.max()), eta)  # raises for a bad eta
+    counts = levels_needed * counts if is_integer(iterations) else counts
+    if len(counts) != levels_needed:
+        raise InputError(
+            f"There are {counted(len(counts), 'number')} of iterations, but "
+            f"{counted(levels_needed, 'level')} from the first cell to eta = {eta:g}. Give one "
+            "for each level, or one number for all."
+        )
     require_seed(seed)
     count = 0
 
@@ -101,7 +112,7 @@ def train_refined(
         found = run_training(
             LoopEpisodes.draw(model, task, count=chosen.episodes, seed=seed),
             chosen,
-            iterations=iterations,
+            iterations=counts[count - 1],
             seed=seed,
             folder=path,
             saved=saved_training(path, model, task) if resume else None,

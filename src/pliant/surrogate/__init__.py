@@ -15,6 +15,7 @@ from pliant.surrogate.grid import Grid
 from pliant.surrogate.protocol import Surrogate
 from pliant.surrogate.sample import ExactMap, Sample, SampleError
 from pliant.surrogate.store import CornerStore
+from pliant.surrogate.symmetry import SignSymmetry
 from pliant.surrogate.tree import Tree
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Grid",
     "Sample",
     "SampleError",
+    "SignSymmetry",
     "Surrogate",
     "Tree",
     "evaluation_job",

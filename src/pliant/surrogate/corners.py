@@ -14,6 +14,7 @@ from pliant.surrogate.compress import Compression
 from pliant.surrogate.domain import check_lengths
 from pliant.surrogate.sample import ExactMap, Sample, SampleError, evaluate
 from pliant.surrogate.store import CornerStore
+from pliant.surrogate.symmetry import SignSymmetry
 
 MAX_DIMENSIONS = 6  # the table of a cell has 4^d rows
 # (value, slope) of f -> those of the interpolated quantities, which begin with those of f
@@ -52,8 +53,8 @@ class Corners:
 
     `compress` is the tolerance of a basis for long outputs (default: no compression). `lift`
     maps the value and slope of f to those of the interpolated quantities, which begin with those of
-    f. `unit` (dim,) is a
-    typical change along each axis. `budget` limits the number of evaluations. Raises InputError for
+    f. `unit` (dim,) is a typical change along each axis. `budget` limits the number of evaluations.
+    With a `symmetry` of f, one evaluation gives the values at two points. Raises InputError for
     invalid arguments.
     """
 
@@ -69,6 +70,7 @@ class Corners:
         unit: Array | float = 1.0,
         budget: int | None = None,
         progress: Progress | bool | None = None,
+        symmetry: SignSymmetry | None = None,
     ) -> None:
         _check_map(f)
         if not is_integer(dim) or not 1 <= dim <= MAX_DIMENSIONS:
@@ -94,6 +96,7 @@ class Corners:
             budget,
             progress,
         )
+        self.symmetry = symmetry
         self.store = CornerStore(None, key="") if store is None else store
         self.workers: Workers = SerialWorkers(evaluation_job(f)) if workers is None else workers
         self.compression = None if compress is None else Compression(compress)
@@ -135,12 +138,17 @@ class Corners:
     def fetch(self, points: Array) -> list[Corner]:
         """Return the corners at points (n, d). Missing ones are evaluated as one batch. Raises
         SampleError if that exceeds the budget."""
-        missing = list({_key(x): x for x in points if _key(x) not in self._corners}.values())
+        wanted = [self._evaluated(x) for x in points if _key(x) not in self._corners]
+        missing = list({_key(x): x for x in wanted}.values())
         if missing:
             self._check_budget(len(missing))
             for sample in self._compute(missing):
                 self._add(sample)
         return [self._corners[_key(x)] for x in points]
+
+    def _evaluated(self, x: Array) -> Array:
+        """Return the point (d,) where f is evaluated for its value at x: x, or its image."""
+        return x if self.symmetry is None else self.symmetry.representative(x)
 
     def _check_budget(self, count: int) -> None:
         if self.budget is not None and self.evaluations + count > self.budget:
@@ -195,11 +203,18 @@ class Corners:
             return
         self.samples[key] = sample
         self._valid += [] if sample.failed else [sample]
-        self._corners[key] = (
-            Corner(rows=np.zeros((1 + self.dim, 0)), failed=sample.failed)
-            if sample.failed
-            else self._corner(sample)
-        )
+        self._add_corner(sample)
+        if self.symmetry is not None:
+            self._add_corner(self.symmetry.image_of_sample(sample))
+
+    def _add_corner(self, sample: Sample) -> None:
+        key = _key(sample.point)
+        if key not in self._corners:
+            self._corners[key] = (
+                Corner(rows=np.zeros((1 + self.dim, 0)), failed=sample.failed)
+                if sample.failed
+                else self._corner(sample)
+            )
 
     def _corner(self, sample: Sample) -> Corner:
         size = next(

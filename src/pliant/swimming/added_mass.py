@@ -13,13 +13,13 @@ import numpy as np
 
 from pliant.core import Array
 from pliant.store.digest import digest
-from pliant.surrogate import Grid, Sample
+from pliant.surrogate import Grid, Sample, SignSymmetry
 from pliant.surrogate.cell_tables import CellArrays, CellTables, constant_cells
 from pliant.swimming.link_shapes import ELLIPSOID_POINTS
 from pliant.swimming.linked_robot import LinkedRobot
 from pliant.swimming.potential_flow import PotentialFlow
 
-METHOD_VERSION = 1  # increase it if the added mass is computed in another way
+METHOD_VERSION = 2  # increase it if the added mass is computed in another way
 # [rad] of the central differences of exact slopes; their error is of its square
 SECOND_DIFFERENCE = 1e-4
 MAX_REMEMBERED = 10_000  # exact values, of about 2 kB each
@@ -75,6 +75,28 @@ class AddedMassMap:
             for hinge in self.robot.hinges.values()
         ]
         return digest(METHOD_VERSION, self.points, self.robot.fluid_density, shapes, hinges)
+
+    @cached_property
+    def symmetry(self) -> SignSymmetry | None:
+        """The effect of half a rotation of the robot about the x axis of its root, if it maps all
+        links to themselves; None if it does not, or if the joint angles are the same.
+
+        It maps ellipsoids whose hinges are on the x axis to themselves, also their surface points.
+        The angle of a hinge across this axis changes its sign, that of one along it does not.
+        """
+        robot, half = self.robot, np.array([1.0, -1.0, -1.0])
+        signs = np.array([1.0 if hinge.axis[0] else -1.0 for hinge in robot.hinges.values()])  # type: ignore[index]
+        fits = all(
+            np.array_equal(half * hinge.axis, sign * np.asarray(hinge.axis))
+            and np.array_equal(half * hinge.point, hinge.point)
+            and np.array_equal(half * hinge.child_point, hinge.child_point)
+            for hinge, sign in zip(robot.hinges.values(), signs, strict=True)
+        )
+        ellipsoids = all(link.shape.semi_axes is not None for link in robot.links.values())
+        if not (fits and ellipsoids and np.any(signs < 0.0)):
+            return None
+        velocities = np.concatenate([half, half, signs])
+        return SignSymmetry(inputs=signs, outputs=pack(np.outer(velocities, velocities)))
 
     def __call__(self, angles: Array, near: Sample | None = None) -> tuple[Array, Array]:
         """Return the packed added mass (r,) and its slope (r, n) at joint angles (n,) [rad]."""

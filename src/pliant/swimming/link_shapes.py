@@ -87,11 +87,12 @@ class EllipsoidShape:
 
     def quadrature(self, count: int) -> tuple[Array, Array]:
         """Return `count` points and area vectors, each (count, 3): a Fibonacci spiral on the unit
-        sphere, mapped to the ellipsoid. Every point has the same share of the sphere."""
-        k = np.arange(count)
-        z = 1.0 - (2.0 * k + 1.0) / count
+        sphere, mapped to the ellipsoid. Every point has the same share of the sphere. Half a
+        rotation about x maps the points to themselves, bit for bit."""
+        k = np.arange(count) - 0.5 * (count - 1)
+        z, angle = -2.0 * k / count, k * GOLDEN_ANGLE
         ring = np.sqrt(1.0 - z * z)
-        unit = np.stack([ring * np.cos(k * GOLDEN_ANGLE), ring * np.sin(k * GOLDEN_ANGLE), z], 1)
+        unit = np.stack([ring * np.cos(angle), ring * np.sin(angle), z], 1)
         a, b, c = self.semi_axes
         return unit * self.semi_axes, 4.0 * np.pi / count * unit * (b * c, c * a, a * b)
 

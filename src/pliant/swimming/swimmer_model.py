@@ -115,12 +115,15 @@ class SwimmerModel:
                 unit=size,
                 budget=budget,
                 progress=progress,
+                symmetry=exact_map.symmetry,
             )
             mass = InterpolatedAddedMass(
                 exact_map,
                 Grid(
                     corners,
                     cell=size,
+                    # a symmetric lattice, so that the images of its corners are corners
+                    origin=None if exact_map.symmetry is None else 0.0,
                     domain=(lower - STOP_MARGIN, upper + STOP_MARGIN),
                     namespace=namespace,
                 ),
