@@ -13,6 +13,7 @@ from pliant.learning import (
     PPO,
     ClosedLoop,
     ControlTask,
+    CosineRate,
     PolicyGradient,
     SineGait,
     train,
@@ -86,6 +87,16 @@ def test_mean_return_is_that_of_the_controller_without_noise():
     replayed = result.replay()
     assert len(replayed) == SMALL.episodes
     assert result.mean_return == -np.mean([episode.cost for episode in replayed])
+
+
+def test_noise_follows_its_schedule():
+    falling = CosineRate(iterations=4, last=0.1)
+    method = replace(SMALL, noise=0.5, noise_schedule=falling, rate=1e-12)  # PPO changes nothing
+    trainer = trainer_of(loop(), method)
+    for k in range(6):
+        trainer.iterate()
+        noise = trainer.model.policy.log_std.exp().detach().numpy()
+        np.testing.assert_allclose(noise, 0.5 * falling(k), rtol=1e-5)
 
 
 def test_two_runs_with_a_seed_are_bit_identical():
@@ -211,6 +222,7 @@ def test_narrower_limits_of_the_task_bound_the_actions():
         (lambda: PPO(batch=1), "2 steps"),
         (lambda: PPO(rate=-1.0), "rate"),
         (lambda: PPO(noise=0.0), "noise"),
+        (lambda: PPO(noise_schedule=0.5), "noise schedule"),
         (lambda: PPO(discount=1.5), "discount"),
         (lambda: PPO(trace=np.nan), "trace"),
         (

@@ -65,7 +65,41 @@ def test_certificate_finds_the_error_of_the_closed_loop():
     a, b = (pl.simulate(one, np.zeros((50, 0))).states for one in (found.result.loop, exact))
     assert certificate.effector_error == pytest.approx(np.abs(a[:, 0] - b[:, 0]).max(), rel=1e-9)
     assert 0.0 < certificate.step_error < 1e-3
+    assert certificate.replay_evaluations == 50  # one for each step
     assert len(certificate.lines()) > 4
+
+
+class StuckPoint(SurrogatePoint):
+    """A point whose exact model cannot pass 0.2."""
+
+    def replay_model(self, x):
+        return StuckPoint(None), np.array(x)
+
+    def step(self, x, u, p=None, k=0):
+        step = super().step(x, u, p, k)
+        blocked = self.grid is None and step.x[0] > 0.2
+        return replace(step, status=Status(ok=False, text="a wall")) if blocked else step
+
+
+def test_failed_replay_of_a_controller_tells_the_reason_and_its_evaluations():
+    model = StuckPoint(SurrogatePoint.on_cell(1.0).grid)
+    result = train(loop(model), go_there(), GRADIENT, iterations=20)
+    certificate = certify_controller(result)
+    passed = int(np.argmax(result.replay(model)[0].states[:, 0] > 0.2))  # the step that is blocked
+    assert certificate.exact_return is None
+    assert certificate.replay_failed == f"step {passed - 1}: a wall"
+    assert certificate.replay_evaluations == passed
+    assert f"failed (step {passed - 1}: a wall) on replay" in certificate.lines()[0]
+
+
+def test_each_level_has_its_own_number_of_iterations(raises_clear_error):
+    run = lambda counts: train_refined(
+        coarse_loop(), go_there(), GRADIENT, eta=1.0, iterations=counts
+    )
+    assert [len(level.result.history) - 1 for level in run([3, 1]).levels] == [3, 1]
+    raises_clear_error(lambda: run([3, 2, 1]), "There are 3 numbers of iterations, but 2 levels")
+    raises_clear_error(lambda: run([3, 0]), "The number of iterations is '0'")
+    raises_clear_error(lambda: run([]), "The number of iterations is '0'")
 
 
 @pytest.mark.parametrize("method", [GRADIENT, SMALL], ids=["gradient", "ppo"])

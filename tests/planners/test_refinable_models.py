@@ -90,6 +90,22 @@ def test_pendulum_replay_uses_the_exact_model(refined):
     assert c.effector_error == pytest.approx(np.abs(plan.states[:, 0] - angles).max(), rel=1e-9)
     assert 0.0 < c.effector_error < 1e-3
     assert c.replay_cost == pytest.approx(plan.cost, rel=1e-2)
+    assert c.replay_evaluations == len(plan.controls)  # one value of the exact map for each step
+    assert c.replay_failed == ""
+    assert f", {len(plan.controls)} exact evaluations" in c.lines()[-1]
+
+
+class PendulumWithoutReplay(Pendulum):
+    def replay_model(self, x):
+        raise InputError("the full model has no state for this one")
+
+
+def test_failed_replay_tells_the_reason():
+    c = plan_refined(swing(PendulumWithoutReplay.on_grid(dt=DT, cell=0.4)), eta=0.4).certificate
+    assert c.replay is None
+    assert c.replay_cost is None
+    assert c.replay_failed == "the full model has no state for this one"
+    assert "replay with the full model: failed: the full model has no state for this one" in c.lines()
 
 
 def test_model_without_estimate_has_errors_at_random_steps_only():

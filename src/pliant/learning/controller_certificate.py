@@ -8,7 +8,7 @@ import numpy as np
 from pliant.core import Array, InputError, PliantError, Refinable, is_integer, quoted
 from pliant.learning.loop_episodes import LoopEpisode, LoopEpisodes
 from pliant.learning.training_result import TrainingResult
-from pliant.planners.certificate import Certificate, certify_motion
+from pliant.planners.certificate import Certificate, Replay, certify_motion, replay_of
 from pliant.planners.plan_result import Evaluation
 
 
@@ -34,6 +34,16 @@ class ControllerCertificate:
         return None if None in costs else -float(np.mean(costs))  # type: ignore[arg-type]
 
     @property
+    def replay_failed(self) -> str:
+        """Why the first replay that failed did; empty if none failed."""
+        return next((one.replay_failed for one in self.certificates if one.replay_failed), "")
+
+    @property
+    def replay_evaluations(self) -> int:
+        """Number of exact evaluations of all replays."""
+        return sum(one.replay_evaluations for one in self.certificates)
+
+    @property
     def effector_error(self) -> float | None:
         """Largest distance [m] of an effector between episode and replay; None if one failed."""
         return _largest([one.effector_error for one in self.certificates])
@@ -50,7 +60,8 @@ class ControllerCertificate:
 
     def lines(self) -> list[str]:
         """Return the errors as lines of text."""
-        exact = "failed" if self.exact_return is None else f"{self.exact_return:.6g}"
+        known = self.exact_return
+        exact = f"failed ({self.replay_failed})" if known is None else f"{known:.6g}"
         mean = f"mean return {self.surrogate_return:.6g} on the surrogate, {exact} on replay"
         return [mean, *(line for one in self.certificates for line in one.lines())]
 
@@ -120,8 +131,8 @@ def _certificate(
     )
 
 
-def _replay(episodes: LoopEpisodes, weights: Array, run: LoopEpisode) -> Evaluation | None:
-    """Run the closed loop on the model that replays it. Return None if that fails."""
+def _replay(episodes: LoopEpisodes, weights: Array, run: LoopEpisode) -> Replay:
+    """Run the closed loop on the model that replays it."""
     loop = episodes.loop
     try:
         model, first = loop.model.replay_model(run.states[0])  # type: ignore[attr-defined]
@@ -130,8 +141,13 @@ def _replay(episodes: LoopEpisodes, weights: Array, run: LoopEpisode) -> Evaluat
             episodes, loop=replace(loop, model=model), task=task, problem=task.problem(model)
         )
         found = exact.run(weights, first)
-    except PliantError:  # such as a goal or an observer for a part of the surrogate's state
-        return None
-    if found.failed:
-        return None
-    return Evaluation(controls=found.controls, states=found.states, steps=(), cost=found.cost)
+    except PliantError as error:  # such as a goal or an observer for a part of the surrogate's state
+        return Replay(evaluation=None, failed=str(error))
+    evaluation = Evaluation(
+        controls=found.controls,
+        states=found.states,
+        steps=(),
+        cost=found.cost,
+        failed=found.failed,
+    )
+    return replay_of(evaluation, model)

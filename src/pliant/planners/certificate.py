@@ -9,9 +9,12 @@ import numpy as np
 
 from pliant.core import (
     Array,
+    Dynamics,
+    MapDynamics,
     PliantError,
     Refinable,
     StepError,
+    counted,
     effector_position,
 )
 from pliant.planners.plan_result import Evaluation, Plan, evaluate
@@ -24,6 +27,15 @@ from pliant.planners.surrogate_errors import (
     surpluses,
 )
 from pliant.problem import Problem
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Replay:
+    """A motion on the replay model, from the same initial state."""
+
+    evaluation: Evaluation | None  # None if the replay failed
+    failed: str = ""  # why it failed
+    evaluations: int = 0  # number of exact evaluations that it used
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,10 +55,13 @@ class Certificate:
     estimated_step_errors: StepErrors | None  # of every step, from residuals of the exact map
     exact_evaluations: int  # used for the errors, in addition to those of the motion
     cost: float  # of the motion
-    replay: Evaluation | None  # of the controls on the replay model
+    replay: Evaluation | None  # of the controls on the replay model; None if it failed
     effector_error: float | None  # [m] largest distance of an effector between motion and replay
     surpluses: tuple[tuple[tuple[Array, float], ...], ...] = ()  # (corner, surplus) of each level
     notes: tuple[str, ...] = ()  # failures and warnings of the exact evaluations
+    replay_failed: str = ""  # why the replay failed
+    # exact evaluations of the replay; 0 if its model needs none, such as that of a soft robot
+    replay_evaluations: int = 0
 
     @property
     def step_error(self) -> float | None:
@@ -106,11 +121,13 @@ class Certificate:
 
     def _replay_line(self) -> str:
         if self.replay is None:
-            return "not available"
+            return f"failed: {self.replay_failed}" if self.replay_failed else "not available"
         distance = (
             "" if self.effector_error is None else f", effectors within {self.effector_error:.2e} m"
         )
-        return f"cost {self.replay.cost:.6g} (plan {self.cost:.6g}){distance}"
+        count = self.replay_evaluations
+        used = f", {counted(count, 'exact evaluation')}" if count else ""
+        return f"cost {self.replay.cost:.6g} (plan {self.cost:.6g}){distance}{used}"
 
 
 def _step_line(errors: StepErrors, what: str) -> str:
@@ -154,7 +171,7 @@ def certify_motion(
     controls: Array,
     *,
     cost: float,
-    replay: Evaluation | None,
+    replay: Replay | None = None,
     params: Array | None = None,
     points: int = 6,
     seed: int = 0,
@@ -163,7 +180,7 @@ def certify_motion(
     motion may be that of a closed loop.
 
     `states` (steps + 1, n_state) and `controls` (steps, n_controls) are the motion, `cost` its cost
-    and `replay` its evaluation on the replay model. `params` (n_params,) are those of the model.
+    and `replay` the motion on the replay model, if there is one. `params` (n_params,) are those of the model.
     `points` random steps are checked with exact evaluations.
     """
     model, exact = models[-1], models[-1].exact()
@@ -182,6 +199,8 @@ def certify_motion(
             failed.append(f"step {k} could not be checked: {error}")
     level_surpluses = tuple(surpluses(*pair) for pair in pairwise(models))
     order, extrapolated = richardson(models, states)
+    replay = Replay(evaluation=None) if replay is None else replay
+    run = replay.evaluation
     return Certificate(
         largest_surpluses=tuple(
             max((size for _, size in level), default=None) for level in level_surpluses
@@ -194,23 +213,28 @@ def certify_motion(
         estimated_step_errors=estimated,
         exact_evaluations=exact.queries + len(holdout),
         cost=cost,
-        replay=replay,
-        effector_error=None if replay is None else _largest_distance(model, states, replay),
+        replay=run,
+        replay_failed=replay.failed,
+        replay_evaluations=replay.evaluations,
+        effector_error=None if run is None else _largest_distance(model, states, run),
         notes=(*model.surrogate.corners.notes, *model.surrogate.warnings, *failed),
     )
 
 
-def _replay(problem: Problem, model: Refinable, plan: Plan) -> Evaluation | None:
-    """Evaluate the plan's controls on the replay model from the same state.
-
-    Return None if the simulation fails.
-    """
+def _replay(problem: Problem, model: Refinable, plan: Plan) -> Replay:
+    """Evaluate the plan's controls on the replay model from the same state."""
     try:
         full, first = model.replay_model(plan.states[0])
         run = evaluate(replace(problem, model=full, x0=first), plan.controls, keep=False)
-    except PliantError:  # a term that needs the reduced model, such as a StateGoal
-        return None
-    return None if run.failed else run
+    except PliantError as error:  # a term that needs the reduced model, such as a StateGoal
+        return Replay(evaluation=None, failed=str(error))
+    return replay_of(run, full)
+
+
+def replay_of(run: Evaluation, model: Dynamics) -> Replay:
+    """Return the replay of a motion that was simulated on a model that nothing else used."""
+    used = model.queries if isinstance(model, MapDynamics) else 0
+    return Replay(evaluation=None if run.failed else run, failed=run.failed, evaluations=used)
 
 
 def _largest_distance(model: Refinable, states: Array, replay: Evaluation) -> float | None:

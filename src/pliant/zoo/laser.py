@@ -136,8 +136,9 @@ def plan_laser(run: ExperimentRun, task: LaserTask) -> LaserPlan:
     replay = refined.certificate.replay
     if replay is None:
         raise StepError(
-            "The replay of the plan with the full model failed. Use a longer time step or a "
-            "smaller start tension."
+            "The replay of the plan with the full model failed: "
+            f"{refined.certificate.replay_failed}. Use a longer time step or a smaller start "
+            "tension."
         )
     run.save_trajectory(replay.states, plan.controls, dt=task.dt)
     positions, spot = (

@@ -204,7 +204,10 @@ def plan_swimming(run: ExperimentRun, task: SwimmingTask) -> SwimmingPlan:
     )
     replay = refined.certificate.replay
     if replay is None:
-        raise StepError("The replay of the plan with the exact added mass failed.")
+        raise StepError(
+            "The replay of the plan with the exact added mass failed: "
+            f"{refined.certificate.replay_failed}. Use smaller cells (--set cell=..., eta=...)."
+        )
     run.save_trajectory(replay.states, refined.plan.controls, dt=task.dt)
     gait, amplitude = gait_of_equal_effort(model, task, effort(refined.plan.controls, task.dt))
     return SwimmingPlan(

@@ -23,9 +23,11 @@ SETTINGS: Mapping[str, Setting] = {
     "steps": 200,
     "dt": 0.02,
     "points": 353,
-    "effort": 0.005,
-    "bend": 0.1,
+    "effort": 0.01,
+    "bend": 0.05,
     "neurons": 32,
+    "iterations": 16,  # of the first level, whose cells need few exact evaluations
+    "fine_iterations": 3,  # of each finer level
     "seeds": 1,
     "test_episodes": 8,
     "min_return": 0.05,
@@ -38,6 +40,7 @@ QUICK: Mapping[str, Setting] = {
     "steps": 20,
     "points": 100,
     "neurons": 8,
+    "iterations": 3,
     "test_episodes": 2,
     "min_return": -1.0,
     "small_animation": True,
@@ -103,6 +106,12 @@ def model_and_task(
     return model, task
 
 
+def iteration_counts(s: Mapping[str, Setting]) -> list[int]:
+    """Return the number of iterations of each refinement level."""
+    finer = level_count(float(s["cell"]), float(s["eta"])) - 1
+    return [int(s["iterations"]), *finer * [int(s["fine_iterations"])]]
+
+
 def check(s: Mapping[str, Setting]) -> None:
     """Raise `InputError` if the cells are invalid."""
     level_count(float(s["cell"]), float(s["eta"]))
@@ -136,7 +145,7 @@ def train_swimmer(run: ExperimentRun, method: TrainingMethod, seed: int) -> Swim
         task,
         method,
         eta=float(s["eta"]),
-        iterations=int(s["iterations"]),
+        iterations=iteration_counts(s),
         seed=seed,
         folder=folder,
         resume=run.resume,

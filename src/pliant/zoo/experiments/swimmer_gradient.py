@@ -4,19 +4,24 @@ same reward, and the derivatives of the model in place of random trials."""
 from collections.abc import Mapping
 
 from pliant.learning import CosineRate, PolicyGradient
-from pliant.planners.hierarchy import level_count
 from pliant.zoo.experiment import Experiment, ExperimentRun, Outcome, Setting
-from pliant.zoo.swimming_training import QUICK, SETTINGS, check, probe, train_swimmers
+from pliant.zoo.swimming_training import (
+    QUICK,
+    SETTINGS,
+    check,
+    iteration_counts,
+    probe,
+    train_swimmers,
+)
 from pliant.zoo.swimming_training_report import training_outcome
 
 
 def method(s: Mapping[str, Setting]) -> PolicyGradient:
     """Return the method of settings. Its rate falls over the iterations of all levels."""
-    levels = level_count(float(s["cell"]), float(s["eta"]))
     return PolicyGradient(
         rate=float(s["rate"]),
         episodes=int(s["episodes"]),
-        schedule=CosineRate(iterations=levels * int(s["iterations"]), last=0.1),
+        schedule=CosineRate(iterations=sum(iteration_counts(s)), last=0.1),
     )
 
 

@@ -3,7 +3,7 @@ added mass [Jia2019, Fig. 5(c), Table I, third row]."""
 
 from collections.abc import Mapping
 
-from pliant.learning import PPO
+from pliant.learning import PPO, CosineRate
 from pliant.zoo.experiment import Experiment, ExperimentRun, Outcome, Setting
 from pliant.zoo.refinement_report import PaperValues
 from pliant.zoo.swimming_training import QUICK, SETTINGS, check, probe, train_swimmers
@@ -20,13 +20,16 @@ PAPER: PaperValues = {
 
 
 def method(s: Mapping[str, Setting]) -> PPO:
-    """Return the method of settings."""
+    """Return the method of settings. Its noise falls over the iterations of the first level."""
     return PPO(
         steps=int(s["iteration_steps"]),
         environments=int(s["environments"]),
         batch=int(s["batch"]),
         rate=float(s["rate"]),
         noise=float(s["noise"]),
+        noise_schedule=CosineRate(
+            iterations=int(s["iterations"]), last=float(s["fine_noise"]) / float(s["noise"])
+        ),
         discount=float(s["discount"]),
     )
 
@@ -54,13 +57,13 @@ EXPERIMENT = Experiment(
     check_settings=check_settings,
     settings={
         **SETTINGS,
-        "iterations": 8,
         "iteration_steps": 16_384,
         "environments": 64,
         "batch": 1024,
         "rate": 1e-3,
-        "noise": 0.2,
+        "noise": 0.3,
+        "fine_noise": 0.06,  # of the finer levels
         "discount": 0.99,
     },
-    quick={**QUICK, "iterations": 2, "iteration_steps": 160, "environments": 8, "batch": 40},
+    quick={**QUICK, "iteration_steps": 160, "environments": 8, "batch": 40},
 )
