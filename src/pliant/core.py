@@ -288,6 +288,18 @@ def quaternion_matrix(a: Array) -> Array:
     return np.stack([quaternion_product(a, e) for e in np.eye(4)], axis=1)
 
 
+def quaternion_rotation(q: Array) -> Array:
+    """Return the rotation matrices (..., 3, 3) of quaternions (..., 4), scalar first, of any length
+    but zero."""
+    w, x, y, z = np.moveaxis(q / np.linalg.norm(q, axis=-1, keepdims=True), -1, 0)
+    rows = [
+        [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)],
+        [2.0 * (x * y + w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - w * x)],
+        [2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)],
+    ]
+    return np.moveaxis(np.array(rows), (0, 1), (-2, -1))
+
+
 def quaternion_inverse(q: Array) -> Array:
     """Return the inverse (4,) of a quaternion of any length but 0."""
     return np.concatenate([q[:1], -q[1:]]) / (q @ q)
@@ -490,6 +502,15 @@ class MapDynamics(Dynamics, Protocol):
     def velocities(self, x: Array) -> Array: ...  # (m,) their rates
     # the model that replays a plan, and its state for x
     def replay_model(self, x: Array) -> tuple[Dynamics, Array]: ...
+
+
+@runtime_checkable
+class DerivedParts(Dynamics, Protocol):
+    """A model some parts of whose state follow from the others, such as effectors of a swimmer."""
+
+    @property
+    def derived_parts(self) -> tuple[str, ...]: ...
+    def with_derived_parts(self, x: Array) -> Array: ...  # (n_state,) with these parts computed
 
 
 @runtime_checkable

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pliant.core import InputError, Params, Space, Status, Step
-from pliant.surrogate import Corners, CornerStore, Grid
+from pliant.surrogate import Corners, CornerStore, Grid, SampleError
 
 DT, DRAG = 0.1, 0.2
 
@@ -75,7 +75,10 @@ class SurrogatePoint:
         return force[0], slope[0, 0]
 
     def step(self, x, u, p=None, k=0):
-        force, slope = self._drag(np.asarray(x)[1:])
+        try:
+            force, slope = self._drag(np.asarray(x)[1:])
+        except SampleError as error:
+            return Step(np.array(x), Status(ok=False, text=str(error)), None)
         v = x[1] + DT * (u[0] - force)
         return Step(np.array([x[0] + DT * v, v]), Status(), slope)
 

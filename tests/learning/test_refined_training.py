@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from models import latent, reach
 from point import OBSERVER, Point, go_there, loop, policy
-from refinable_point import DRAG, SurrogatePoint
+from refinable_point import DRAG, SurrogatePoint, drag
 
 import pliant as pl
-from pliant.core import InputError, Status
+from pliant.core import InputError, Status, StepError
 from pliant.learning import (
     MLP,
     PPO,
@@ -23,6 +23,7 @@ from pliant.learning import (
     train_refined,
     train_seeds,
 )
+from pliant.surrogate import Corners, Grid
 
 SMALL = PPO(steps=128, environments=4, batch=32, epochs=2, threads=1)
 GRADIENT = PolicyGradient(rate=0.02)
@@ -90,6 +91,45 @@ def test_failed_replay_of_a_controller_tells_the_reason_and_its_evaluations():
     assert certificate.replay_failed == f"step {passed - 1}: a wall"
     assert certificate.replay_evaluations == passed
     assert f"failed (step {passed - 1}: a wall) on replay" in certificate.lines()[0]
+
+
+def budgeted(budget, cell=0.5):
+    return loop(SurrogatePoint(Grid(Corners(drag, dim=1, budget=budget), cell=cell)))
+
+
+@pytest.mark.parametrize("method", [GRADIENT, SMALL], ids=["gradient", "ppo"])
+def test_spent_budget_ends_a_training_with_its_reason(method):
+    if method is SMALL:
+        pytest.importorskip("stable_baselines3")
+    result = train(budgeted(3), go_there(), method, iterations=30)
+    assert "The budget of 3 exact evaluations is spent" in result.status.text
+    assert 1 < len(result.history) <= 31
+    assert result.history[-1].evaluations <= 3
+    assert result.status.ok  # the best weights are those of an episode that did not fail
+    assert "The budget of 3 exact evaluations is spent" in result.summary()
+
+
+def test_budget_below_one_episode_cannot_start():
+    with pytest.raises(StepError, match=r"cannot start\. The budget of 2 exact evaluations"):
+        train(budgeted(2), go_there(spread={"velocity": 1.0}), GRADIENT, iterations=1)
+
+
+def test_spent_budget_keeps_the_coarser_levels():
+    found = train_refined(budgeted(3, cell=2.0), go_there(), GRADIENT, eta=0.5, iterations=2)
+    assert len(found.levels) < 3
+    assert "budget of 3 exact evaluations is spent" in found.certificate.lines()[-1]
+
+
+def test_first_level_ends_at_the_target_return():
+    run = lambda **options: train_refined(
+        coarse_loop(), go_there(), GRADIENT, eta=1.0, iterations=[30, 2], **options
+    )
+    whole, early = run(), run(target_return=-1.5)
+    returns = [row.mean_return for row in early.levels[0].result.history]
+    assert returns[-1] >= -1.5 > max(returns[:-1])
+    assert "reached a mean return of -1.5" in early.levels[0].result.status.text
+    assert [row.mean_return for row in whole.levels[0].result.history][: len(returns)] == returns
+    assert len(early.result.history) == 3  # finer levels have all iterations
 
 
 def test_each_level_has_its_own_number_of_iterations(raises_clear_error):

@@ -95,6 +95,30 @@ def test_ppo_of_seeds_on_one_store_is_that_of_each_alone(store, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("spread", [{"angles": 0.1}, {"angles": 0.1, "momentum": 0.01}])
+def test_spread_of_a_swimmer_moves_its_effectors(spread, store):
+    model = swimmer(store)
+    task = ControlTask(steps=2, terms=[Effort(weight=1.0)], spread=spread)
+    x = task.initial_state(model, np.random.default_rng(2))
+    parts = model.space.split(x)
+    assert np.abs(parts.angles).min() > 0.01
+    expected = model.state(
+        root=parts.root,
+        orientation=parts.orientation,
+        angles=parts.angles,
+        velocities=model.velocities(x),
+    )
+    np.testing.assert_allclose(x, expected, atol=1e-12)
+
+
+def test_spread_of_effectors_of_a_swimmer_is_refused(store, raises_clear_error):
+    task = ControlTask(steps=2, terms=[Effort(weight=1.0)], spread={"position": 0.1})
+    raises_clear_error(
+        lambda: task.initial_state(swimmer(store), np.random.default_rng(2)),
+        "follows from the other parts of the state; give one of root, orientation, angles",
+    )
+
+
 @pytest.mark.parametrize(
     ("other", "pattern"),
     [

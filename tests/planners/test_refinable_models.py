@@ -105,7 +105,9 @@ def test_failed_replay_tells_the_reason():
     assert c.replay is None
     assert c.replay_cost is None
     assert c.replay_failed == "the full model has no state for this one"
-    assert "replay with the full model: failed: the full model has no state for this one" in c.lines()
+    assert (
+        "replay with the full model: failed: the full model has no state for this one" in c.lines()
+    )
 
 
 def test_model_without_estimate_has_errors_at_random_steps_only():

@@ -17,7 +17,9 @@ def with_axes(*axes):
     """Return the eel with other hinge axes."""
     robot = eel()
     hinges = zip(robot.hinges.items(), axes, strict=True)
-    return replace(robot, hinges={name: replace(hinge, axis=axis) for (name, hinge), axis in hinges})
+    return replace(
+        robot, hinges={name: replace(hinge, axis=axis) for (name, hinge), axis in hinges}
+    )
 
 
 @pytest.mark.parametrize(
@@ -66,4 +68,6 @@ def test_model_evaluates_one_of_two_images():
     masses = [model.mass_matrix(sign * ANGLES) for sign in (1.0, -1.0)]
     assert model.surrogate.evaluations == 4  # the corners of one cell
     signs = np.array([1.0, -1.0, -1.0, 1.0, -1.0, -1.0, -1.0, -1.0])
-    np.testing.assert_allclose(masses[1], np.outer(signs, signs) * masses[0], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        masses[1], np.outer(signs, signs) * masses[0], rtol=1e-12, atol=1e-12
+    )

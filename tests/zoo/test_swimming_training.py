@@ -12,7 +12,7 @@ from pliant.zoo.registry import find
 from pliant.zoo.swimming_training import QUICK, SETTINGS, train_swimmer
 from pliant.zoo.swimming_training_report import learning_plot, training_metrics
 
-SMALL = {**SETTINGS, **QUICK, "points": 60, "iterations": 2}
+SMALL = {**SETTINGS, **QUICK, "points": 60, "iterations": 2, "fine_iterations": 2}
 
 
 def test_rest_with_random_angles_takes_no_exact_evaluation():

@@ -21,6 +21,7 @@ class ControllerCertificate:
     """
 
     certificates: tuple[Certificate, ...]
+    notes: tuple[str, ...] = ()  # such as why a finer level is missing
 
     @property
     def surrogate_return(self) -> float:
@@ -63,7 +64,8 @@ class ControllerCertificate:
         known = self.exact_return
         exact = f"failed ({self.replay_failed})" if known is None else f"{known:.6g}"
         mean = f"mean return {self.surrogate_return:.6g} on the surrogate, {exact} on replay"
-        return [mean, *(line for one in self.certificates for line in one.lines())]
+        lines = [line for one in self.certificates for line in one.lines()]
+        return [mean, *lines, *(f"note: {note}" for note in self.notes)]
 
 
 def _largest(values: Sequence[float | None]) -> float | None:
@@ -141,7 +143,9 @@ def _replay(episodes: LoopEpisodes, weights: Array, run: LoopEpisode) -> Replay:
             episodes, loop=replace(loop, model=model), task=task, problem=task.problem(model)
         )
         found = exact.run(weights, first)
-    except PliantError as error:  # such as a goal or an observer for a part of the surrogate's state
+    except (
+        PliantError
+    ) as error:  # such as a goal or an observer for a part of the surrogate's state
         return Replay(evaluation=None, failed=str(error))
     evaluation = Evaluation(
         controls=found.controls,

@@ -1,11 +1,11 @@
 """Training on surrogates that are refined between trainings [Jia2019, Algorithm 1]."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pliant.core import InputError, Refinable, counted, is_integer, require_seed
+from pliant.core import InputError, Refinable, counted, is_integer, require_number, require_seed
 from pliant.learning.closed_loop import ClosedLoop
 from pliant.learning.controller_certificate import ControllerCertificate, certify_controller
 from pliant.learning.loop_episodes import LoopEpisodes
@@ -13,7 +13,7 @@ from pliant.learning.tasks import ControlTask
 from pliant.learning.trainers import TrainingMethod
 from pliant.learning.training import check_arguments, checked_method, run_training, saved_training
 from pliant.learning.training_result import TrainingResult
-from pliant.planners.hierarchy import Level, level_count, refine
+from pliant.planners.hierarchy import Level, level_count, refine, show_levels
 from pliant.progress import Progress, reporting
 
 
@@ -46,12 +46,7 @@ class RefinedTraining:
 
     def show(self) -> None:
         """Print the training of each level and the certificate."""
-        for level in self.levels:
-            print(
-                f"cell {level.cell:g}: {level.result.summary()}, {level.evaluations} exact "
-                "evaluations"
-            )
-        print("\n".join(self.certificate.lines()))
+        show_levels(self.levels, self.certificate.lines())
 
 
 def train_refined(
@@ -61,6 +56,7 @@ def train_refined(
     *,
     eta: float,
     iterations: int | Sequence[int] = 100,
+    target_return: float | None = None,
     seed: int = 0,
     folder: str | Path | None = None,
     resume: bool = False,
@@ -77,13 +73,16 @@ def train_refined(
     eta : final cell size, in units of the surrogate's inputs
     iterations : of each level; one number for all, or a sequence with one for each level. A coarse
         level needs few exact evaluations, so many iterations there save those of fine levels.
+    target_return : mean return at which the first level ends before its last iteration. A vigorous
+        motion needs many fine cells, so a return that suffices saves exact evaluations.
     folder : folder for checkpoints; each level gets a folder in it. Without `resume`, older
         checkpoints there are replaced.
     resume : continue from the checkpoints in `folder`, bit for bit if the model has a store. A
         level without one is trained from its start.
 
-    The other parameters are those of `train`. Raises InputError for a model without surrogate or a
-    bad eta.
+    The other parameters are those of `train`. If the budget of exact evaluations is spent, the
+    finest level that has begun is the last one, and the certificate tells so. Raises InputError
+    for a model without surrogate or a bad eta.
     """
     chosen = checked_method(method)
     counts = [iterations] if is_integer(iterations) else list(iterations)  # type: ignore[arg-type]
@@ -103,6 +102,8 @@ def train_refined(
             "for each level, or one number for all."
         )
     require_seed(seed)
+    if target_return is not None:
+        require_number("The target return", target_return, "")
     count = 0
 
     def solve(model: Any, before: TrainingResult | None) -> TrainingResult:
@@ -117,6 +118,7 @@ def train_refined(
             folder=path,
             saved=saved_training(path, model, task) if resume else None,
             start=before,
+            target_return=target_return if before is None else None,
             progress=report,
         )
         if found.interrupted:
@@ -126,6 +128,7 @@ def train_refined(
     with reporting(progress) as report:
         levels = refine(solve, loop, eta=eta)
     models: list[Any] = [level.model.model for level in levels]  # type: ignore[attr-defined]
-    return RefinedTraining(
-        levels=levels, certificate=certify_controller(levels[-1].result, models=models)
-    )
+    certificate = certify_controller(levels[-1].result, models=models)
+    if levels[-1].stop_reason:
+        certificate = replace(certificate, notes=(levels[-1].stop_reason,))
+    return RefinedTraining(levels=levels, certificate=certificate)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from pliant.argument_checks import check_steps
 from pliant.core import (
     Array,
+    DerivedParts,
     Dynamics,
     InputError,
     Observer,
@@ -40,9 +41,9 @@ class ControlTask:
     limits : bounds of order 0 on the controls, in addition to those of the actuators
     x0 : initial state (n_state,); None for the model's
     spread : random initial states. A mapping such as {"velocity": 0.01} adds normal noise of this
-        standard deviation to parts of the state, which must not depend on each other. A function
-        (model, rng) -> (n_state,) returns any initial state: joint angles of a SwimmerModel also
-        change its effectors, so give one that returns model.state(angles=...).
+        standard deviation to parts of the state; those that follow from others, such as the
+        effectors of a SwimmerModel, are computed. A function (model, rng) -> (n_state,) returns any
+        initial state.
     failure_cost : cost of a step that fails, which ends the episode. Give more than the cost of a
         usual episode, unless failing early is no advantage.
 
@@ -126,7 +127,8 @@ class ControlTask:
         )
         if rng is None or not self.spread or callable(self.spread):
             return x
-        return model.space.integrate(x, self._noise(model, rng))
+        x = model.space.integrate(x, self._noise(model, rng))
+        return model.with_derived_parts(x) if isinstance(model, DerivedParts) else x
 
     def _noise(self, model: Dynamics, rng: np.random.Generator) -> Array:
         """Return a random change (tangent_size,) of the state."""
@@ -137,6 +139,12 @@ class ControlTask:
                 raise InputError(
                     f"The spread is about '{name}', which is no part of the state; "
                     f"{nearest(name, space.parts)}"
+                )
+            if isinstance(model, DerivedParts) and name in model.derived_parts:
+                others = [part for part in space.parts if part not in model.derived_parts]
+                raise InputError(
+                    f"The spread is about '{name}', which follows from the other parts of the "
+                    f"state; give one of {', '.join(others)}."
                 )
         sizes = [
             3 if name in space.quaternions else end - first

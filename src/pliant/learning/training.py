@@ -9,6 +9,7 @@ from pliant.core import (
     InputError,
     Refinable,
     Status,
+    StepError,
     counted,
     is_integer,
     nearest,
@@ -144,10 +145,11 @@ def run_training(
     folder: str | Path | None = None,
     saved: TrainingResult | None = None,
     start: TrainingResult | None = None,
+    target_return: float | None = None,
     progress: Progress | bool | None = None,
 ) -> TrainingResult:
     """Train on episodes. `saved` is a training to continue; `start` is one of another model whose
-    weights and optimiser are the first ones."""
+    weights and optimiser are the first ones. The training ends early at the target return."""
     weights = episodes.loop.controller.params.flat if start is None else start.weights
     trainer = method.trainer(episodes, weights, seed)
     run = _Run(trainer=trainer, episodes=episodes, method=method, seed=seed, folder=folder)
@@ -158,8 +160,8 @@ def run_training(
     with reporting(progress) as report:
         try:
             if saved is None:
-                run.add(trainer.first())
-            while run.iterations_done < iterations and not run.finished:
+                run.start()
+            while run.iterations_done < iterations and not run.has_ended(target_return):
                 report(
                     f"training by {method.name}, mean return {run.best_return:.4g}",
                     run.iterations_done,
@@ -217,6 +219,30 @@ class _Run:
             **known,
         }
 
+    def start(self) -> None:
+        """Add the first weights. Raises StepError if they have no episode, or if the budget of
+        exact evaluations does not suffice for one."""
+        try:
+            first = self.trainer.first()
+        except StepError:
+            if self._spent_budget():
+                raise StepError(f"The training cannot start. {self._spent_budget()}") from None
+            raise
+        if first.performance.failed and self._spent_budget():
+            raise StepError(f"The training cannot start. {self._spent_budget()}")
+        self.add(first)
+
+    def has_ended(self, target_return: float | None) -> bool:
+        """Return whether no iteration is needed any more."""
+        if target_return is not None and not self.finished and self.best_return >= target_return:
+            self.finished = f"reached a mean return of {target_return:g}"
+        return bool(self.finished)
+
+    def _spent_budget(self) -> str:
+        """Return the message of a spent budget of exact evaluations; empty if it is not spent."""
+        model = self.episodes.loop.model
+        return model.surrogate.corners.spent if isinstance(model, Refinable) else ""
+
     def add(self, candidate: Candidate) -> None:
         """Add an iteration to the history."""
         performance = candidate.performance
@@ -231,7 +257,8 @@ class _Run:
                 evaluations=self._evaluations(),
             )
         )
-        self.state, self.finished = self.trainer.state(), candidate.finished
+        self.state = self.trainer.state()
+        self.finished = candidate.finished or self._spent_budget()
 
     def _evaluations(self) -> int:
         model = self.episodes.loop.model

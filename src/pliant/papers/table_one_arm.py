@@ -43,8 +43,9 @@ def arm_row(folder: Path, quick: bool, progress: Progress) -> TableRow:
         identity="paper-000",
         progress=progress,
     )
-    planned = plan_laser(context, arm_circle.task(context.settings))
-    return table_row(planned, context.settings, quick, progress)
+    with context.resources:
+        planned = plan_laser(context, arm_circle.task(context.settings))
+        return table_row(planned, context.settings, quick, progress)
 
 
 def table_row(

@@ -1,7 +1,7 @@
 """The second row of Table I of [Jia2019]: the swimming robot is planned to swim forward."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +36,13 @@ def swimmer_row(folder: Path, quick: bool, progress: Progress) -> TableRow:
         identity="paper-000-swimmer",
         progress=progress,
     )
-    settings = context.settings
-    planned = plan_swimming(context, swimmer_plan.task(settings))
+    with context.resources:
+        planned = plan_swimming(context, swimmer_plan.task(context.settings))
+        return table_row(planned, context.settings, progress)
+
+
+def table_row(planned: SwimmingPlan, settings: Mapping[str, Any], progress: Progress) -> TableRow:
+    """Return the row of a planned motion."""
     calls = _call_times(planned, progress)
     refined, task = planned.refined, planned.task
     times = RowTimes(

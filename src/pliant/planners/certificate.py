@@ -180,8 +180,8 @@ def certify_motion(
     motion may be that of a closed loop.
 
     `states` (steps + 1, n_state) and `controls` (steps, n_controls) are the motion, `cost` its cost
-    and `replay` the motion on the replay model, if there is one. `params` (n_params,) are those of the model.
-    `points` random steps are checked with exact evaluations.
+    and `replay` the motion on the replay model, if there is one. `params` (n_params,) are those of
+    the model. `points` random steps are checked with exact evaluations.
     """
     model, exact = models[-1], models[-1].exact()
     rng, count = np.random.default_rng(seed), len(controls)

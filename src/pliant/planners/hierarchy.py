@@ -1,7 +1,7 @@
 """Planning on surrogates that are refined between plans [Jia2019, Algorithm 1]."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, log2
 from pathlib import Path
@@ -12,6 +12,7 @@ from pliant.core import (
     InputError,
     Refinable,
     StepError,
+    counted,
     is_integer,
     quoted,
     require_kind,
@@ -37,6 +38,16 @@ class Level(Generic[Result]):
     evaluations: int  # number of exact evaluations so far
     seconds: float
     stop_reason: str = ""  # why a finer level is missing
+
+
+def show_levels(levels: Sequence[Level[Any]], lines: Sequence[str]) -> None:
+    """Print the result of each level and the lines of the certificate."""
+    for level in levels:
+        print(
+            f"cell {level.cell:g}: {level.result.summary()}, "
+            f"{counted(level.evaluations, 'exact evaluation')}"
+        )
+    print("\n".join(lines))
 
 
 def level_count(cell: float, eta: float) -> int:
@@ -157,12 +168,7 @@ class RefinedPlan:
 
     def show(self) -> None:
         """Print the plan of each level and the certificate."""
-        for level in self.levels:
-            print(
-                f"cell {level.cell:g}: {level.result.summary()}, {level.evaluations} exact "
-                "evaluations"
-            )
-        print("\n".join(self.certificate.lines()))
+        show_levels(self.levels, self.certificate.lines())
 
 
 @with_progress

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial import ConvexHull
 
-from pliant.core import Array, InputError, Space, finite_array
+from pliant.core import Array, InputError, Space, finite_array, quaternion_rotation
 from pliant.report import palette
 from pliant.report.scene import DrawnScene, Line
 from pliant.swimming import LinkedRobot, Placement
@@ -106,33 +106,19 @@ def _link_surface(shape: Any, count: int) -> tuple[Array, Array, Any]:
     return surface.points, cells, sparse.diags_array(1.0 / total) @ corner
 
 
-def rotations(quaternions: Array) -> Array:
-    """Return the rotation matrices (frames, 3, 3) of quaternions (frames, 4), scalar first."""
-    w, x, y, z = (quaternions / np.linalg.norm(quaternions, axis=1, keepdims=True)).T
-    rows = [
-        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-    ]
-    return np.moveaxis(np.array(rows), 2, 0)
-
-
 def _placements(robot: LinkedRobot, poses: LinkPoses) -> Iterator[tuple[Array, Array, Placement]]:
     """Yield the rotation (3, 3) and the position (3,) of the root and the placement of the links in
     each frame."""
-    for R, root, theta in zip(rotations(poses.orientation), poses.root, poses.angles, strict=True):
+    for R, root, theta in zip(
+        quaternion_rotation(poses.orientation), poses.root, poses.angles, strict=True
+    ):
         yield R, root, robot.placement(theta)
 
 
 def mass_centers(robot: LinkedRobot, poses: LinkPoses) -> Array:
     """Return the center of mass (frames, 3) [m] of a robot."""
-    masses = np.array([link.mass for link in robot.links.values()])
-    local = np.array([link.center_of_mass for link in robot.links.values()])
-    out = []
-    for R, root, placed in _placements(robot, poses):
-        links = np.einsum("bij,bj->bi", placed.rotations, local) + placed.centers
-        out.append(R @ (masses @ links) / masses.sum() + root)
-    return np.array(out)
+    placements = _placements(robot, poses)
+    return np.array([R @ robot.center_of_mass(placed) + root for R, root, placed in placements])
 
 
 def link_scene(

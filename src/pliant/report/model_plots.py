@@ -93,15 +93,18 @@ def motion_plots(motion: Motion) -> list[Plot]:
 
 
 def _joint_plots(motion: Motion) -> list[Plot]:
-    """Return a plot of the joint angles of a linked robot."""
     robot = motion.robot
     if not isinstance(robot, LinkedRobot) or not robot.hinges:
         return []
     angles = link_poses(motion.summary.space, motion.states).angles
-    series = {
-        name: (motion.times, angle) for name, angle in zip(robot.hinges, angles.T, strict=True)
-    }
-    return [Plot(title="Joint angles", x=motion.time_label, y="angle [rad]", series=series)]
+    return [joint_plot(robot, motion.times, angles, "Joint angles")]
+
+
+def joint_plot(robot: LinkedRobot, times: Array, angles: Array, title: str) -> Plot:
+    """Return a plot of the joint angles (frames, n_hinges) [rad] of a linked robot over times
+    (frames,) [s]."""
+    series = {name: (times, angle) for name, angle in zip(robot.hinges, angles.T, strict=True)}
+    return Plot(title=title, x="time [s]", y="joint angle [rad]", series=series)
 
 
 def motion_scene(

@@ -106,6 +106,7 @@ class Corners:
         self._valid: list[Sample] = []  # samples with a value
         self._valid_points = np.zeros((0, self.dim))
         self.computed = 0  # evaluations by this process
+        self.spent = ""  # the message of the last evaluation that exceeded the budget
         self._load_samples()
 
     def _load_samples(self) -> None:
@@ -152,10 +153,11 @@ class Corners:
 
     def _check_budget(self, count: int) -> None:
         if self.budget is not None and self.evaluations + count > self.budget:
-            raise SampleError(
+            self.spent = (
                 f"The budget of {self.budget} exact evaluations is spent: {self.evaluations} are "
                 f"made and {count} more are needed here. Raise it, or use a larger cell."
             )
+            raise SampleError(self.spent)
 
     def _compute(self, points: Sequence[Array]) -> list[Sample]:
         """Return samples at points. The workers evaluate those that no other process has evaluated

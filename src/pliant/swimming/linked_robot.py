@@ -375,6 +375,20 @@ class LinkedRobot:
             rotations=rotations, centers=centers, axes=axes, anchors=anchors, moves=self.moves
         )
 
+    def center_of_mass(self, placed: Placement) -> Array:
+        """Return the center of mass (3,) [m] of all links in the root's frame."""
+        links = list(self.links.values())
+        weights = np.array([link.mass for link in links], float)
+        local = np.array([link.center_of_mass for link in links], float)
+        return weights @ placed.points(local) / weights.sum()
+
+    def center_of_volume(self, placed: Placement) -> Array:
+        """Return the center (3,) [m] of the displaced fluid in the root's frame."""
+        shapes = [link.shape for link in self.links.values()]
+        weights = np.array([shape.volume for shape in shapes])
+        local = np.array([shape.centroid for shape in shapes])
+        return weights @ placed.points(local) / weights.sum()
+
     @property
     def mass(self) -> float:
         """The mass [kg] of all links."""

@@ -46,6 +46,10 @@ class Placement:
     def n_hinges(self) -> int:
         return len(self.axes)
 
+    def points(self, local: Array) -> Array:
+        """Return a point of each link (b, 3) [m], given in the frames of the links."""
+        return np.einsum("bij,bj->bi", self.rotations, local) + self.centers
+
     @classmethod
     def single(cls) -> Self:
         """Return the placement of one link without hinges, in its own frame."""

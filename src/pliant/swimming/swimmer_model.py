@@ -26,6 +26,8 @@ from pliant.core import (
     effector_position,
     finite_array,
     nearest,
+    quaternion_product,
+    quaternion_rotation,
     require_kind,
 )
 from pliant.parallel import make_workers
@@ -239,19 +241,31 @@ class SwimmerModel:
         xi = finite_array("The array of velocities", xi, (6 + n,))
         # a robot at rest needs no added mass, which may take an exact evaluation
         momentum = self.mass_matrix(theta) @ xi if np.any(xi) else np.zeros(6 + n)
-        points, before = self._points(np.concatenate([core, momentum])), core.copy()
-        rate = self.configuration_rate(core, xi)
-        before -= self.dt * rate
-        previous = self._points(np.concatenate([before, momentum]))
-        return np.concatenate([points, previous, core, momentum])
+        return self._state_of(np.concatenate([core, momentum]), xi)
+
+    @property
+    def derived_parts(self) -> tuple[str, ...]:
+        """The parts of the state that follow from the others: the effectors."""
+        return ("position", "previous")
+
+    def with_derived_parts(self, x: Array) -> Array:
+        """Return the state x (n_state,) with the effectors of its configuration and momentum."""
+        n, core = self.robot.n_angles, check_state(x, self.space.size)[2 * self.space.n_dofs :]
+        self._check_range(core[7 : 7 + n])
+        moving = bool(np.any(core[7 + n :]))
+        return self._state_of(core, self.velocities(x) if moving else np.zeros(6 + n))
+
+    def _state_of(self, core: Array, xi: Array) -> Array:
+        """Return the state of a core with the velocities xi (6 + n,), which belong to it."""
+        before = core.copy()
+        before[: 7 + self.robot.n_angles] -= self.dt * self.configuration_rate(core, xi)
+        return np.concatenate([self._points(core), self._points(before), core])
 
     def configuration_rate(self, core: Array, xi: Array) -> Array:
         """Return the rate (7 + n,) of root, quaternion and angles for velocities xi (6 + n,)."""
         q, w = core[3:7], xi[3:6]
-        R = np.empty((3, 3))
-        kernels.rotation(q, R)
-        spin = np.concatenate([[-q[1:] @ w], q[0] * w + np.cross(q[1:], w)])
-        return np.concatenate([R @ xi[:3], 0.5 * spin, xi[6:]])
+        spin = quaternion_product(q, np.concatenate([[0.0], w]))
+        return np.concatenate([quaternion_rotation(q) @ xi[:3], 0.5 * spin, xi[6:]])
 
     def _points(self, core: Array) -> Array:
         """Return the effector positions (n_dofs,) [m] of a core."""

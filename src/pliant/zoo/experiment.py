@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,8 @@ class ExperimentRun:
         None  # address of a dask scheduler for exact evaluations; results do not depend on it
     )
     progress: Progress = silent
+    # what `closing` received; it is closed when the experiment ends
+    resources: ExitStack = field(default_factory=ExitStack)
 
     @property
     def key(self) -> str:
@@ -87,6 +90,19 @@ class ExperimentRun:
             "solvers": list(available_solvers()),
             "versions": versions(),
         }
+
+    def closing(self, model: Any) -> Any:
+        """Return a model whose store and workers are closed when the experiment ends."""
+        self.resources.callback(model.close)
+        return model
+
+    def corner_file(self, folder: Path | None = None) -> Path:
+        """Return the file for exact evaluations in a folder, by default that of the run. It is
+        empty, unless the run is resumed."""
+        store = (self.folder if folder is None else folder) / "corners.sqlite"
+        if not self.resume:
+            remove_files(store.parent, *(store.name + part for part in ("", "-wal", "-shm")))
+        return store
 
     def simulate(
         self,
@@ -233,7 +249,8 @@ def _perform(experiment: Experiment, context: ExperimentRun) -> dict[str, Any]:
     if context.resume and (context.folder / ORIGIN).is_file():
         check_origin(context.folder, context.origin, read_json(context.folder / ORIGIN))
     write_json(context.folder / ORIGIN, context.origin)
-    outcome = experiment.perform(context)
+    with context.resources:
+        outcome = experiment.perform(context)
     small = bool(context.settings.get("small_animation", False))
     media = write_animation(context.folder, outcome.scene, small=small, progress=context.progress)
     fields = {

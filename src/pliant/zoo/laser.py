@@ -106,19 +106,16 @@ def check(task: LaserTask) -> None:
 
 def latent_model(run: ExperimentRun, task: LaserTask) -> Latent:
     """Return the latent model of a task. It stores exact shapes in the folder of the run."""
-    store = run.folder / "corners.sqlite"
-    if not run.resume:
-        for part in ("", "-wal", "-shm"):
-            store.with_name(store.name + part).unlink(missing_ok=True)
-    return Latent(
+    model = Latent(
         task.robot,
         dt=task.dt,
         cell=task.cell,
         start=task.start,
-        store=store,
+        store=run.corner_file(),
         cluster=run.cluster,
         progress=run.progress,
     )
+    return cast(Latent, run.closing(model))
 
 
 def plan_laser(run: ExperimentRun, task: LaserTask) -> LaserPlan:

@@ -18,12 +18,13 @@ def linked_facts(
     """Return the facts of a linked robot as (name, text), and warnings. `points` is the number of
     surface points of each ellipsoid."""
     rest = np.zeros(robot.n_angles)
+    placed = robot.placement(rest)
     facts = [(f"link {name}", _link_text(robot, link)) for name, link in robot.links.items()]
     facts += [
         ("mass", f"{robot.mass:.4g} kg, displaces {_displaced(robot):.4g} kg of fluid"),
         ("buoyancy", _buoyancy_text(robot)),
-        ("center of mass", _coordinates(_center(robot, rest, displaced=False))),
-        ("center of buoyancy", _coordinates(_center(robot, rest, displaced=True))),
+        ("center of mass", _coordinates(robot.center_of_mass(placed))),
+        ("center of buoyancy", _coordinates(robot.center_of_volume(placed))),
     ]
     facts += [
         (
@@ -62,15 +63,6 @@ def _buoyancy_text(robot: LinkedRobot) -> str:
     if abs(excess) < 1e-6:
         return "neutral"
     return f"{abs(excess):.3%} {'heavier' if excess > 0.0 else 'lighter'} than the fluid"
-
-
-def _center(robot: LinkedRobot, angles: Array, *, displaced: bool) -> Array:
-    """Return the center of mass, or that of the displaced fluid, (3,) [m] in the root's frame."""
-    placed, links = robot.placement(angles), list(robot.links.values())
-    weights = np.array([link.shape.volume if displaced else link.mass for link in links], float)
-    local = [link.shape.centroid if displaced else link.center_of_mass for link in links]
-    points = np.einsum("bij,bj->bi", placed.rotations, np.array(local)) + placed.centers
-    return weights @ points / weights.sum()
 
 
 def _coordinates(point: Array) -> str:

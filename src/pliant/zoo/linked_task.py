@@ -35,7 +35,7 @@ def linked_task_experiment(path: Path, task: LinkedTask) -> Experiment:
 
     def perform(run: ExperimentRun) -> Outcome:
         chosen = replace(task, steps=int(run.settings["steps"]))
-        made = task.model(store=run.folder / STORE)
+        made = run.closing(task.model(store=run.folder / STORE))
         return (_simulate if task.objective is None else _plan)(run, chosen, made)
 
     def probe(settings: Mapping[str, Setting]) -> tuple:

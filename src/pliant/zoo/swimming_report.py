@@ -8,6 +8,7 @@ import numpy as np
 from pliant.core import Array
 from pliant.report import DrawnScene, Plot
 from pliant.report.link_scene import link_poses, link_scene
+from pliant.report.model_plots import joint_plot
 from pliant.swimming import SwimmerModel
 
 POTENTIAL_FRAMES = 60  # frames whose potential is solved; the others are left out of the animation
@@ -16,15 +17,7 @@ POTENTIAL_FRAMES = 60  # frames whose potential is solved; the others are left o
 def angle_plot(model: SwimmerModel, states: Array, title: str) -> Plot:
     """Return a plot of the joint angles over time."""
     times = model.dt * np.arange(len(states))
-    angles = np.array([model.space.split(x).angles for x in states])
-    return Plot(
-        title=title,
-        x="time [s]",
-        y="joint angle [rad]",
-        series={
-            name: (times, values) for name, values in zip(model.robot.hinges, angles.T, strict=True)
-        },
-    )
+    return joint_plot(model.robot, times, link_poses(model.space, states).angles, title)
 
 
 def torque_plot(model: SwimmerModel, torques: Array, title: str) -> Plot:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy.optimize import brentq
@@ -110,20 +110,17 @@ def check(task: SwimmingTask) -> None:
 
 def swimmer_model(run: ExperimentRun, task: SwimmingTask) -> SwimmerModel:
     """Return the model of a task. It stores exact added masses in the folder of the run."""
-    store = run.folder / "corners.sqlite"
-    if not run.resume:
-        for part in ("", "-wal", "-shm"):
-            store.with_name(store.name + part).unlink(missing_ok=True)
-    return SwimmerModel(
+    model = SwimmerModel(
         task.robot,
         dt=task.dt,
         cell=task.cell,
         method=task.rule,
         points=task.points,
-        store=store,
+        store=run.corner_file(),
         cluster=run.cluster,
         progress=run.progress,
     )
+    return cast(SwimmerModel, run.closing(model))
 
 
 def torque_wave(task: SwimmingTask) -> Array:

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 
 from pliant.core import Array
-from pliant.learning import MLP, ClosedLoop, ControlTask, RefinedTraining, train_refined
+from pliant.learning import MLP, ClosedLoop, ControlTask, RefinedTraining, SineGait, train_refined
 from pliant.learning.loop_episodes import LoopEpisodes
 from pliant.learning.trainers import TrainingMethod
 from pliant.planners.hierarchy import level_count
@@ -17,6 +18,10 @@ from pliant.zoo.experiment import ExperimentRun, Setting
 
 BODY = "center of mass"
 UNSEEN = 1_000_000  # added to the seed of initial states that no training sees
+# waves of torques that a trained controller must beat; the robot swings slowest with about 1.3 Hz
+WAVE_SHARES = (0.3, 0.6)  # of the largest torques; larger ones lead to failed episodes
+WAVE_FREQUENCIES = (0.7, 1.0, 1.4)  # [Hz]
+WAVE_LAG = 1.2  # [rad] of phase between two hinges, as in swimmer-gait
 SETTINGS: Mapping[str, Setting] = {
     "cell": 0.3,
     "eta": 0.1,
@@ -28,9 +33,12 @@ SETTINGS: Mapping[str, Setting] = {
     "neurons": 32,
     "iterations": 16,  # of the first level, whose cells need few exact evaluations
     "fine_iterations": 3,  # of each finer level
+    # [body lengths] at which the first level ends; more vigorous gaits need many fine cells
+    "target_return": 1.0,
     "seeds": 1,
     "test_episodes": 8,
     "min_return": 0.05,
+    "beat_wave": True,  # the return must be above that of the best wave of torques
     "small_animation": False,
 }
 # one level of a coarse grid; any return will do
@@ -43,6 +51,7 @@ QUICK: Mapping[str, Setting] = {
     "iterations": 3,
     "test_episodes": 2,
     "min_return": -1.0,
+    "beat_wave": False,
     "small_animation": True,
 }
 
@@ -57,12 +66,14 @@ class SwimTest:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SwimTraining:
-    """The training of one seed, and tests of the untrained and of the trained controller."""
+    """The training of one seed, and tests of the untrained and of the trained controller and of
+    waves on the same initial states."""
 
     seed: int
     refined: RefinedTraining
     before: SwimTest
     after: SwimTest
+    wave: SwimTest  # the best of some waves of torques from head to tail, without feedback
 
     @property
     def untrained_return(self) -> float:
@@ -132,11 +143,7 @@ def train_swimmer(run: ExperimentRun, method: TrainingMethod, seed: int) -> Swim
     """Train a controller with checkpoints in the folder of the run, and test it."""
     s, folder = run.settings, run.folder / f"seed-{seed}"
     folder.mkdir(exist_ok=True)
-    store = folder / "corners.sqlite"
-    if not run.resume:
-        for part in ("", "-wal", "-shm"):
-            store.with_name(store.name + part).unlink(missing_ok=True)
-    model, task = model_and_task(s, run, store)
+    model, task = model_and_task(s, run, run.corner_file(folder))
     observer = task.observer_of(model)
     hidden = 2 * (int(s["neurons"]),)
     network = MLP.for_model(model, observer, hidden=hidden, seed=seed)
@@ -146,6 +153,7 @@ def train_swimmer(run: ExperimentRun, method: TrainingMethod, seed: int) -> Swim
         method,
         eta=float(s["eta"]),
         iterations=iteration_counts(s),
+        target_return=float(s["target_return"]),
         seed=seed,
         folder=folder,
         resume=run.resume,
@@ -155,7 +163,29 @@ def train_swimmer(run: ExperimentRun, method: TrainingMethod, seed: int) -> Swim
     unseen = LoopEpisodes.draw(loop, task, count=int(s["test_episodes"]), seed=seed + UNSEEN)
     before, after = (tested(unseen, w) for w in (network.params.flat, refined.result.weights))
     model.close()
-    return SwimTraining(seed=seed, refined=refined, before=before, after=after)
+    return SwimTraining(
+        seed=seed, refined=refined, before=before, after=after, wave=best_wave(s, unseen.starts)
+    )
+
+
+def best_wave(s: Mapping[str, Setting], starts: Array) -> SwimTest:
+    """Return the test with the largest return of a few waves of torques from initial states
+    (b, n_state). They have a grid of the first cells of their own, so that the counts and the grid
+    of the training stay as they are."""
+    model, task = model_and_task(s)
+    largest = model.control_limits()[1]
+    problem = task.problem(model)
+    found = []
+    for share, frequency in product(WAVE_SHARES, WAVE_FREQUENCIES):
+        phase = -WAVE_LAG * np.arange(len(largest))
+        gait = SineGait(
+            n_controls=len(largest), amplitude=share * largest, frequency=frequency, phase=phase
+        )
+        loop = ClosedLoop(model, None, gait)
+        episodes = LoopEpisodes(loop=loop, task=task, problem=problem, starts=starts)
+        found.append(tested(episodes, gait.params.flat))
+    model.close()
+    return max(found, key=lambda test: test.mean_return)
 
 
 def tested(episodes: LoopEpisodes, weights: Array) -> SwimTest:

@@ -46,6 +46,13 @@ EXPERIMENT = Experiment(
     probe=probe,
     uses_cluster=True,
     check_settings=check_settings,
-    settings={**SETTINGS, "iterations": 10, "rate": 0.01, "episodes": 4},
+    settings={
+        **SETTINGS,
+        "iterations": 40,
+        "fine_iterations": 2,
+        "target_return": 0.12,
+        "rate": 0.01,
+        "episodes": 4,
+    },
     quick={**QUICK, "iterations": 3, "episodes": 2},
 )
