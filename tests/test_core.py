@@ -97,6 +97,28 @@ def test_space_integrates_and_differences_quaternions() -> None:
     np.testing.assert_allclose(space.difference(x, flipped), dx, atol=1e-13)
 
 
+@pytest.mark.parametrize("angle", [0.0, 1e-6, 5e-3, 0.02, 2.0])
+def test_derivatives_of_integration_agree_with_differences(angle: float) -> None:
+    space = Space(
+        parts=("position", "orientation", "rate"),
+        n_dofs=2,
+        sizes=(2, 4, 3),
+        quaternions=("orientation",),
+    )
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=space.size)
+    x[2:6] /= np.linalg.norm(x[2:6])
+    dx, d, x_bar = rng.normal(size=8), rng.normal(size=(8, 3)), rng.normal(size=9)
+    dx[2:5] *= angle / np.linalg.norm(dx[2:5])
+    h = 1e-5
+    expected = np.stack(
+        [(space.integrate(x, dx + h * v) - space.integrate(x, dx - h * v)) / (2 * h) for v in d.T],
+        axis=1,
+    )
+    np.testing.assert_allclose(space.integrate_jvp(x, dx, d), expected, atol=1e-9)
+    np.testing.assert_allclose(space.integrate_vjp(x, dx, x_bar) @ d, x_bar @ expected, atol=1e-9)
+
+
 def test_quaternion_of_full_turns_stays_a_unit_rotation() -> None:
     step = quaternion_exponential(np.array([0.0, 0.0, 2.0 * np.pi / 7.0]))
     q = np.array([1.0, 0.0, 0.0, 0.0])

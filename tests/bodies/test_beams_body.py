@@ -719,3 +719,10 @@ def test_rods_are_rejected_where_a_solid_is_required(raises_clear_error):
     swell = {"swell": pl.actuators.Fluidic(region="body")}
     with pytest.raises(InputError, match="A Beams has no stress"):
         pl.ImplicitEuler(robot_of_rods(actuators=swell), dt=0.01)
+
+
+def test_neighbouring_rods_share_a_point():
+    points = [[0.0, 0.0, 0.0], [0.1, 0.0, 0.0], [0.2, 0.0, 0.0], [0.3, 0.0, 0.0]]
+    rods = Rods(points=points, rods=[[0, 1], [1, 2], [2, 3]], section=CircularSection(radius=0.01))
+    body = Beams(rods=rods, materials={"body": MATERIAL})
+    np.testing.assert_array_equal(body.rest_neighbours, [[0, 1], [1, 2]])

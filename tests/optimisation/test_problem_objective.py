@@ -1,6 +1,7 @@
 """A problem as an objective: gradients by controls, parameters and initial states, several scenes,
 residuals, constraints and failures."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -15,6 +16,7 @@ from pliant.problem import (
     Ball,
     Constraint,
     Effort,
+    FieldSmoothness,
     FinalCost,
     Goal,
     Interval,
@@ -466,6 +468,82 @@ def test_accumulated_effort_is_the_largest_control():
     found = objective.gradient(z)
     assert found.value == pytest.approx(10.0)
     np.testing.assert_allclose(found.gradient, [0.0, 0.0, 6.0, 2.0, 0.0, 0.0])
+
+
+# Smooth fields
+
+
+FIELDS = {
+    "FEM": lambda: pl.ImplicitEuler(beam(), dt=DT, design=["cells.E", "cells.nu"]),
+    "MPM": lambda: pl.MaterialPoint(beam(), dt=0.005, cell=0.05, design=["cells.E", "cells.nu"]),
+}
+
+
+def smooth(kind):
+    model = FIELDS[kind]()
+    start = model.effector_rows("tip") @ model.space.position(model.initial_state())
+    return Problem(
+        model=model,
+        steps=2,
+        terms=[
+            Goal(effector="tip", target=start + 0.01),
+            FieldSmoothness(variable="cells.E", weight=0.3),
+            FieldSmoothness(variable="cells.nu", weight=2.0),
+        ],
+        scenes=[Scene(), Scene(1)],
+        variables=["cells.E", "cells.nu"],
+    )
+
+
+@pytest.mark.parametrize("kind", list(FIELDS))
+def test_smoothness_counts_log_ratios_of_neighbours_once(kind):
+    problem = smooth(kind)
+    objective = ProblemObjective(problem)
+    rough = ProblemObjective(replace(problem, terms=problem.terms[:1]))
+    z = some_point(objective, 0.02)
+    values = objective.named_values(z)
+    a, b = problem.model.body.rest_neighbours.T
+    E, nu = np.log(values["cells.E"]), values["cells.nu"]
+    expected = 0.15 * np.sum((E[a] - E[b]) ** 2) + np.sum((nu[a] - nu[b]) ** 2)
+    assert objective.value(z).value - rough.value(z).value == pytest.approx(expected)
+    assert taylor_order(objective, z) == pytest.approx(2.0, abs=0.05)
+    halves = [objective.gradient(z, samples=[k]) for k in range(2)]
+    assert sum(half.value for half in halves) == pytest.approx(objective.value(z).value)
+    found = objective.jacobian(z)
+    np.testing.assert_allclose(
+        found.jacobian.T @ found.residuals, objective.gradient(z).gradient, rtol=1e-5, atol=1e-9
+    )
+
+
+def test_neighbours_of_triangles_share_an_edge():
+    # 2 x 1 rectangles of 4 triangles each have 8 inner edges and a common one, in whichever way
+    mesh = beam().mesh()
+    pairs = FIELDS["FEM"]().body.rest_neighbours
+    assert len(pairs) == (3 * len(mesh.cells) - len(mesh.boundary())) // 2
+    assert all(len(set(mesh.cells[a]) & set(mesh.cells[b])) == 2 for a, b in pairs)
+
+
+@pytest.mark.parametrize(
+    ("variable", "message"),
+    [("cells.density", "did you mean|choose one"), ("body.E", "value for each cell")],
+)
+def test_smoothness_of_no_field_is_an_error(variable, message):
+    model = pl.ImplicitEuler(beam(), dt=DT, design=["body.E", "body.nu"])
+    with pytest.raises(InputError, match=message):
+        Problem(
+            model=model,
+            steps=2,
+            terms=[FieldSmoothness(variable=variable)],
+            variables=["body.nu"],
+        )
+
+
+def test_smoothness_of_a_fixed_field_is_an_error():
+    problem = smooth("FEM")
+    with pytest.raises(
+        InputError, match=r"term 2 \(FieldSmoothness of 'cells.E'\) does not depend"
+    ):
+        ProblemObjective(replace(problem, variables=["cells.nu"]))
 
 
 # Scaling and bounds

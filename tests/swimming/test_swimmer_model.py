@@ -6,6 +6,8 @@ import pytest
 from swimming_robots import POINTS, eel, run, single, start
 
 from pliant.core import Batched, InputError, Linearizable, Refinable, StepError
+from pliant.optimisation import ProblemObjective
+from pliant.problem import Problem, StateGoal
 from pliant.swimming import SwimmerModel
 from pliant.swimming import swimmer_kernels as kernels
 
@@ -247,3 +249,31 @@ def test_bad_arguments_raise_input_errors(case):
     make, text = BAD[case]
     with pytest.raises(InputError, match=text):
         make()
+
+
+@pytest.mark.parametrize("names", [["initial.orientation"], ["initial"]])
+def test_gradient_by_an_initial_orientation_passes_taylor_test(names):
+    """A quaternion changes by a rotation vector, also away from the start."""
+    model = SwimmerModel(eel("spatial", fluid_density=0.0), dt=0.02)
+    x0 = start(model)
+    problem = Problem(
+        model=model,
+        steps=3,
+        x0=x0,
+        terms=[StateGoal(target=x0 + 0.1, time=0.06)],
+        variables=names,
+    )
+    objective = ProblemObjective(problem)
+    rng = np.random.default_rng(0)
+    z = objective.start + 0.01 * rng.standard_normal(len(objective.start))
+    turned = ProblemObjective(problem).layout.values(z)[names[0]]
+    if names == ["initial.orientation"]:
+        assert np.linalg.norm(turned) == pytest.approx(1.0, abs=1e-12)
+    found, d = objective.gradient(z), rng.standard_normal(len(z))
+    errors = [
+        abs(objective.value(z + e * d).value - found.value - e * found.gradient @ d)
+        for e in (2e-3, 1e-3)
+    ]
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(2.0, abs=0.1)
+    rows = objective.jacobian(z)
+    np.testing.assert_allclose(rows.jacobian.T @ rows.residuals, found.gradient, atol=1e-9)

@@ -70,6 +70,14 @@ class Beams:
         rotations."""
         return np.concatenate([self.rods.rods, self._n + self.rods.rods], axis=1)
 
+    @cached_property
+    def rest_neighbours(self) -> Array:
+        """The pairs (k, 2) of rods that share a point."""
+        order = np.argsort(self.rods.rods, axis=None, kind="stable")
+        points, owner = self.rods.rods.ravel()[order], order // 2
+        common = points[1:] == points[:-1]
+        return np.stack([owner[:-1][common], owner[1:][common]], axis=1)
+
     # Material
 
     @cached_property

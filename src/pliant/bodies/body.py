@@ -142,6 +142,16 @@ class CellBody(AttachableBody, Protocol):
 
 
 @runtime_checkable
+class NeighbouringCells(Protocol):
+    """A body that knows which cells or particles are neighbours, for smooth fields."""
+
+    @property
+    def rest_neighbours(self) -> Array:
+        """(k, 2) pairs of cells or particles."""
+        ...
+
+
+@runtime_checkable
 class DampedBody(Body, Protocol):
     """A body with stiffness damping, for implicit rules."""
 

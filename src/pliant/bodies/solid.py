@@ -15,7 +15,7 @@ from pliant.bodies.elements import facet_node_weights, gradients, quadrature, un
 from pliant.bodies.node_pairs import pair_block_sources, upper_triangle_nodes
 from pliant.core import Array, InputError, require_positive
 from pliant.geometry import Mesh
-from pliant.geometry.cells import shape_values
+from pliant.geometry.cells import cells_with_common_facet, shape_values
 from pliant.geometry.overlap import ConnectedBodies
 from pliant.kernels.threads import run_kernel
 from pliant.materials import DENSITY, LAWS, YOUNGS_MODULUS, Material, moduli_nu_derivative
@@ -69,6 +69,11 @@ class Solid:
     @property
     def cell_nodes(self) -> Array:
         return self.mesh.cells
+
+    @cached_property
+    def rest_neighbours(self) -> Array:
+        """The pairs (k, 2) of cells that share a facet."""
+        return cells_with_common_facet(self.mesh.cells)
 
     @cached_property
     def _material_index(self) -> Array:

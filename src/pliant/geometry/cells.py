@@ -64,6 +64,15 @@ def boundary_rows(cells: Array) -> Array:
     return np.sort(order[start[count == 1]])
 
 
+def cells_with_common_facet(cells: Array) -> Array:
+    """Return the pairs (k, 2) of cells that share a facet."""
+    facets = cell_facets(cells)[:, : DIMENSION[cells.shape[1]]]
+    order, start, count = group_rows(facets)
+    first = start[count == 2]
+    owner = order // (len(facets) // len(cells))
+    return np.sort(np.stack([owner[first], owner[first + 1]], axis=1), axis=1)
+
+
 def match_facets(facets: Array, boundary: Array, dim: int) -> Array:
     """Return the row (k,) of `boundary` with the same corners as each facet, -1 if there is
     none."""

@@ -7,6 +7,7 @@ import numpy as np
 from pliant.core import Array, InputError
 from pliant.planners.reverse_run import Adjoint, ReverseRun
 from pliant.problem import AccumulatedCost, ControlCost, FunctionCost, Observation, Problem
+from pliant.problem.smoothness import ParameterTerm
 from pliant.problem.variables import CONTROLS
 
 Term = tuple[int, int]  # the scene, or -1 for all scenes, and the number of the term
@@ -22,9 +23,12 @@ class Dependencies:
     def __post_init__(self) -> None:
         self.pending = {}
         for k, scene in enumerate(self.problem.scene_problems):
-            for index in range(len(scene.terms)):
+            for index, term in enumerate(scene.terms):
+                if isinstance(term, ParameterTerm):
+                    continue
                 self.pending.setdefault(self.term(k, index), set())
         self.check_control_terms()
+        self.check_parameter_terms()
 
     def term(self, k: int, index: int) -> Term:
         """Return a term of scene k. Those of the problem come first in every scene."""
@@ -35,11 +39,21 @@ class Dependencies:
         """Raise InputError for a term of the controls alone if they are no variable."""
         for k, scene in enumerate(self.problem.scene_problems):
             for index, parts in enumerate(scene.attached_terms):
-                if self._of_controls(parts):
+                if parts and self._of_controls(parts):
                     if CONTROLS in scene.variable_names:
                         self.pending.pop(self.term(k, index), None)
                     elif self.term(k, index) in self.pending:
                         self.record_dead(self.term(k, index), k)
+
+    def check_parameter_terms(self) -> None:
+        """Raise InputError for a term of a parameter that is no variable."""
+        problem = self.problem
+        terms = [k for k, term in enumerate(problem.terms) if isinstance(term, ParameterTerm)]
+        targets = [block.target for block in problem.layout.blocks if block.kind == "params"]
+        for index, cost in zip(terms, problem.parameter_costs, strict=True):
+            of = cost.block
+            if not any(t.start < of.stop and of.start < t.stop for t in targets):
+                raise InputError(self._message((-1, index)))
 
     @staticmethod
     def _of_controls(parts: tuple[object, ...]) -> bool:
@@ -56,11 +70,14 @@ class Dependencies:
         self.pending[term].add(k)
         scenes = range(len(self.problem.scene_problems)) if term[0] < 0 else [term[0]]
         if self.pending[term] >= set(scenes):
-            raise InputError(
-                f"The term {self.label(term)} does not depend on any variable of the problem "
-                f"({', '.join(self.problem.variable_names)}); omit it, or name a variable that "
-                "it depends on."
-            )
+            raise InputError(self._message(term))
+
+    def _message(self, term: Term) -> str:
+        return (
+            f"The term {self.label(term)} does not depend on any variable of the problem "
+            f"({', '.join(self.problem.variable_names)}); omit it, or name a variable that it "
+            "depends on."
+        )
 
     def label(self, term: Term) -> str:
         """Return the name of a term in messages."""

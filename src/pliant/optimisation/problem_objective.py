@@ -114,7 +114,9 @@ class ProblemObjective:
     def value(self, z: Array, samples: Indices | None = None) -> ObjectiveEvaluation:
         """Return the value, summed over the scenes `samples`, and with all of them the
         constraints."""
-        chosen, total, rows = self._chosen(samples), 0.0, []
+        chosen, rows = self._chosen(samples), []
+        total = sum(cost.value(self.layout.params(z)) for cost in self.problem.parameter_costs)
+        total *= len(chosen) / self.n_samples
         for count, k in enumerate(chosen, start=1):
             try:
                 run = self.scene(k, z).simulate()
@@ -131,7 +133,9 @@ class ProblemObjective:
     def gradient(self, z: Array, samples: Indices | None = None) -> ObjectiveEvaluation:
         """Return the value and its gradient (n,), by one checkpointed sweep for each scene."""
         self._require_gradients()
-        chosen, total, g, rows = self._chosen(samples), 0.0, np.zeros(self.layout.size), []
+        chosen, rows = self._chosen(samples), []
+        total, g = self._parameter_terms(z)
+        total, g = total * len(chosen) / self.n_samples, g * len(chosen) / self.n_samples
         for count, k in enumerate(chosen, start=1):
             try:
                 run, adjoints, gradients = self._scene_gradients(k, z)
@@ -171,8 +175,11 @@ class ProblemObjective:
                 found.append(self._scene_residuals(k, z))
             except FAILURES as why:
                 return self._failure(k, why, k + 1)
-        r = np.concatenate(found)
-        return ObjectiveEvaluation(value=0.5 * float(r @ r), residuals=r, simulations=len(found))
+        p = self.layout.params(z)
+        r = np.concatenate([*found, *(cost.residuals(p) for cost in self.problem.parameter_costs)])
+        return ObjectiveEvaluation(
+            value=0.5 * float(r @ r), residuals=r, simulations=self.n_samples
+        )
 
     def jacobian(self, z: Array) -> ObjectiveEvaluation:
         """Return the residuals (r,) and their derivative (r, n).
@@ -188,8 +195,12 @@ class ProblemObjective:
                 return self._failure(k, why, count + 1)
             found.append((r, J))
             count += simulations
-        r, J = (np.concatenate(part) for part in zip(*found, strict=True))
         self._check_rows(found)
+        p = self.layout.params(z)
+        for cost in self.problem.parameter_costs:
+            by_z = self.layout.changes(z, 0, "params", len(p))
+            found.append((cost.residuals(p), cost.jacobian(p) @ by_z))
+        r, J = (np.concatenate(part) for part in zip(*found, strict=True))
         value = 0.5 * float(r @ r)
         return ObjectiveEvaluation(
             value=value, gradient=J.T @ r, residuals=r, jacobian=J, simulations=count
@@ -271,6 +282,13 @@ class ProblemObjective:
             constraint_jacobian=np.concatenate(rows),
             simulations=2.0 * self.n_samples,
         )
+
+    def _parameter_terms(self, z: Array) -> tuple[float, Array]:
+        """Return the value and the gradient (n,) of the terms of the parameters alone."""
+        p = self.layout.params(z)
+        costs = self.problem.parameter_costs
+        by_p = sum((cost.gradient(p) for cost in costs), np.zeros(len(p)))
+        return sum(cost.value(p) for cost in costs), self.layout.params_gradient(z, by_p)
 
     def _require_gradients(self) -> None:
         for scene in self.problem.scene_problems:

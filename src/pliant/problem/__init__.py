@@ -31,6 +31,7 @@ from pliant.problem.observations import (
 )
 from pliant.problem.problem import Problem, scenes_of, tracking_terms
 from pliant.problem.scenes import Scene
+from pliant.problem.smoothness import FieldSmoothness, ParameterCost
 from pliant.problem.stroke_limits import StrokeLimit
 from pliant.problem.terms import Effort, Goal, Residual, Reward, StateGoal, Term
 from pliant.problem.variables import SceneInputs, Variable, VariableBlock, VariableLayout
@@ -46,6 +47,7 @@ __all__ = [
     "ControlBound",
     "ControlCost",
     "Effort",
+    "FieldSmoothness",
     "FinalCost",
     "FunctionCost",
     "Goal",
@@ -55,6 +57,7 @@ __all__ = [
     "LinearLoss",
     "Loss",
     "Observation",
+    "ParameterCost",
     "Problem",
     "QuadraticLoss",
     "Residual",

@@ -35,6 +35,7 @@ from pliant.problem.observations import (
     check_not_nan,
 )
 from pliant.problem.scenes import Scene, check_same_parameters
+from pliant.problem.smoothness import ParameterCost, ParameterTerm
 from pliant.problem.terms import Effort, Goal, Path, Term
 from pliant.problem.variables import CONTROLS, Variable, VariableLayout, layout_of
 
@@ -139,7 +140,11 @@ class Problem:
                 "robot."
             )
         if not (
-            self.observations or self.control_costs or self.constraint_rows or self.extra_costs
+            self.observations
+            or self.control_costs
+            or self.constraint_rows
+            or self.extra_costs
+            or self.parameter_costs
         ):
             raise InputError(
                 "The problem has no terms; give an objective, such as Goal(effector=..., "
@@ -204,6 +209,11 @@ class Problem:
         scene, label = self.scenes[k], f"scene {self.scene_name(k)}"
         model = self.model if scene.model is None else scene.model
         check_same_parameters(label, self.model, model)
+        if any(isinstance(term, ParameterTerm) for term in scene.terms):
+            raise InputError(
+                f"A term of {label} depends on parameters alone; give it to the problem, where it "
+                "counts once."
+            )
         before = scene.previous_control
         names = self.variable_names if scene.controls is None and model.n_controls else ()
         try:
@@ -271,10 +281,10 @@ class Problem:
                 f"Planners optimise the controls of one scene, but this problem has {what}; use "
                 "pl.optimise(problem)."
             )
-        if self.extra_costs:
+        if self.extra_costs or self.parameter_costs:
             raise InputError(
-                "Planners take terms of effectors, states and controls only, not functions or "
-                "accumulators; use pl.optimise(problem)."
+                "Planners take terms of effectors, states and controls only, not functions, "
+                "accumulators or fields; use pl.optimise(problem)."
             )
 
     @cached_property
@@ -322,6 +332,15 @@ class Problem:
         )
 
     @cached_property
+    def parameter_costs(self) -> tuple[ParameterCost, ...]:
+        """Terms that depend on the parameters alone."""
+        return tuple(
+            term.attach_parameters(self.model)
+            for term in self.terms
+            if isinstance(term, ParameterTerm)
+        )
+
+    @cached_property
     def constraint_rows(self) -> tuple[ConstraintRow, ...]:
         """The constraints at each step."""
         return tuple(
@@ -358,6 +377,8 @@ class Problem:
         )
         if self.extra_costs:
             total = total + self._extra_value(states, controls)
+        for cost in self.parameter_costs:
+            total = total + cost.value(self.parameter_values)
         return float(total)
 
     def _extra_value(self, states: Array, controls: Array) -> float:

@@ -173,6 +173,19 @@ class VariableLayout:
                 change[block.target] = v - block.reference
         return SceneInputs(controls=controls, params=params, change=change)
 
+    def params(self, z: Array) -> Array:
+        """Return the parameters (n_params,) of the model."""
+        found = self.inputs(z, 0).params
+        return self.problem.parameter_values if found is None else found
+
+    def params_gradient(self, z: Array, params: Array) -> Array:
+        """Return the gradient (size,) by z from that by the parameters."""
+        g = np.zeros(self.size)
+        for block in self.blocks:
+            if block.kind == "params":
+                g[block.at] = block.slope(z) * params[block.target]
+        return g
+
     def gradient(
         self, z: Array, scene: int, controls: Array, params: Array, change: Array
     ) -> Array:
