@@ -8,6 +8,7 @@ import pytest
 
 from pliant.core import InputError
 from pliant.optimisation import (
+    CMAES,
     LBFGSB,
     SGD,
     Adam,
@@ -394,3 +395,124 @@ def test_gradient_of_wrong_shape_is_a_clear_error(raises_clear_error):
 def test_input_error_is_a_pliant_error():
     with pytest.raises(InputError):
         optimise(None)
+
+
+# CMA-ES
+
+
+class Batch:
+    """A bowl that is evaluated by populations."""
+
+    start, n_samples = np.array([2.0, 2.0]), 1
+    bounds = (np.full(2, -5.0), np.full(2, 5.0))
+
+    def __init__(self):
+        self.populations = []
+
+    def value(self, z, samples=None):
+        return ObjectiveEvaluation(value=float(z @ z), simulations=1.0)
+
+    gradient = value
+
+    def values(self, z):
+        self.populations.append(len(z))
+        return [self.value(row) for row in z]
+
+
+def test_population_is_evaluated_together():
+    objective = Batch()
+    result = run(objective, CMAES(population=9), iterations=4)
+    assert objective.populations == [9, 9, 9, 9]
+    assert result.simulations == 1 + 4 * 9
+
+
+def test_wrong_number_of_values_is_a_clear_error(raises_clear_error):
+    objective = Batch()
+    objective.values = lambda z: [objective.value(z[0])]
+    raises_clear_error(lambda: run(objective, "cmaes"), "1 values for 6 variables")
+
+
+def test_seed_decides_the_population():
+    first, again, other = (run(rosenbrock(), "cmaes", iterations=3, seed=k).z for k in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_cmaes_learns_the_covariance_of_an_ill_conditioned_bowl():
+    """The covariance becomes proportional to the inverse of the Hessian [Hansen 2016]."""
+    H = np.diag([1.0, 1e4])
+    objective = FunctionObjective(function=lambda z: 0.5 * z @ H @ z, start=[1.0, 1.0])
+    result = run(objective, "cmaes", iterations=300)
+    assert result.value < 1e-9
+    ratio = result.state.arrays["covariance"][0, 0] / result.state.arrays["covariance"][1, 1]
+    assert 1e3 < ratio < 1e5
+
+
+def test_population_that_fails_as_a_whole_shrinks():
+    objective = bowl(fails=lambda z: np.abs(z).max() > 1e-2)
+    result = run(objective, CMAES(deviation=1e3), iterations=60)
+    assert result.value < result.history[0].value
+    assert result.history[1].failed == "the robot broke"
+
+
+# Counts of simulations
+
+
+@pytest.mark.parametrize("method", ALL)
+def test_simulations_are_those_that_the_objective_reports(method):
+    objective = bowl()
+    spent = []
+
+    def fails(z):
+        spent.append(1)
+        return False
+
+    objective.fails = fails
+    result = run(objective, method, iterations=3)
+    assert len(spent) <= result.simulations <= 2 * len(spent)
+    assert np.all(np.diff([row.simulations for row in result.history]) >= 0.0)
+
+
+def test_resumed_interior_point_simulates_nothing_twice(tmp_path):
+    whole = run(rosenbrock(), "interior_point", iterations=8)
+    run(rosenbrock(), "interior_point", iterations=5, folder=tmp_path)
+    objective = rosenbrock()
+    resumed = run(objective, "interior_point", iterations=8, folder=tmp_path, resume=True)
+    assert resumed.simulations == whole.simulations
+    saved = [row.simulations for row in whole.history]
+    assert objective.calls <= saved[8] - saved[5]
+
+
+def test_damaged_evaluations_of_interior_point_are_refused(tmp_path, raises_clear_error):
+    run(rosenbrock(), "interior_point", iterations=2, folder=tmp_path)
+    result = OptimisationResult.load(tmp_path)
+    arrays = dict(result.state.arrays)
+    arrays["gradient"] = arrays["gradient"][:1]
+    replace(result, state=replace(result.state, arrays=arrays)).save(tmp_path)
+    raises_clear_error(
+        lambda: run(rosenbrock(), "interior_point", folder=tmp_path, resume=True), "has shape"
+    )
+
+
+# Damping and noise
+
+
+@pytest.mark.parametrize("method", ["gauss_newton", "lbfgsb", "sqp"])
+def test_start_enclosed_by_failures_is_not_called_converged(method):
+    result = run(rosenbrock(fails=lambda z: np.any(z != [-1.2, 1.0])), method)
+    assert not result.status.ok
+    assert "step" in result.status.text
+
+
+@pytest.mark.parametrize("method", ["gauss_newton", "lbfgsb", "sqp"])
+def test_value_with_noise_of_the_simulation_converges(method):
+    """Values rounded to 1e-7, as those of an iterative solver."""
+    exact = bowl()
+    noisy = Residuals(
+        lambda z: np.append(exact.r(z).round(7), 1.0),
+        lambda z: np.vstack([ROOT, np.zeros(3)]),
+        start=np.zeros(3),
+    )
+    result = run(noisy, method, tolerance=1e-12)
+    np.testing.assert_allclose(result.z, CENTRE, atol=1e-5)
+    assert result.status.ok, result.status.text

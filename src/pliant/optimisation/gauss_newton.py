@@ -7,11 +7,11 @@ import numpy as np
 
 from pliant.core import Array, counted, require_positive
 from pliant.optimisation.evaluator import Evaluator
-from pliant.optimisation.methods import FAILED_START, Iterate, Stopping
+from pliant.optimisation.methods import FAILED_START, NO_DECREASE, Iterate, Stopping
 from pliant.optimisation.objective import ObjectiveEvaluation
 from pliant.optimisation.states import OptimiserState
 
-TRIALS = 25  # dampings in an iteration; each one is at least twice the last one
+TRIALS = 12  # dampings in an iteration, the last one 2**66 times the first one
 LEAST_SCALE = 1e-6  # of a column of the Jacobian, relative to the largest one, for the damping
 
 
@@ -77,6 +77,7 @@ class GaussNewtonOptimiser:
         self.R, self.right = np.zeros((n, n)), np.zeros(n)  # R (k, n), Q^T residuals (k,)
         self.scale = np.zeros(n)  # largest norms of the columns of the Jacobian
         self.damping = self.method.damping
+        self._step_size = 0.0  # largest change of a variable
 
     def first(self) -> Iterate:
         """Return the start."""
@@ -98,29 +99,52 @@ class GaussNewtonOptimiser:
         self.scale = np.maximum(self.scale, np.linalg.norm(jacobian, axis=0))
 
     def iterate(self) -> Iterate:
-        """Take the first step with sufficient decrease."""
+        """Take the first step with sufficient decrease, with more and more damping."""
+        d, expected = self._first_step()
+        if self.stopping.negligible(expected, self.value, self.first_value):
+            return self._iterate(0.0, "the predicted decrease is negligible", True)
         failed = ""
         for _ in range(TRIALS):
-            d = self._step()
-            predicted = self._predicted_decrease(d)
-            if self.stopping.negligible(predicted, self.value, self.first_value):
-                return self._iterate(0.0, "the predicted decrease is negligible", True)
-            z = self.evaluator.clip(self.z + d)
-            found = self.evaluator.residuals(z)
-            failed = found.failed
-            gain = (self.value - found.value) / predicted
-            if gain > 1e-4:
-                found = found if found.jacobian is not None else self.evaluator.jacobian(z)
-                failed = found.failed
-            if not failed and gain > 1e-4:
-                self._relax(gain)
-                step = float(np.abs(z - self.z).max())
-                self._accept(z, found)
-                return self._iterate(step)
+            found = self._trial(d)
+            if found is not None and not found.failed:
+                return self._iterate(self._step_size)
+            failed = "" if found is None else found.failed
             self.damping *= self.growth
             self.growth *= 2.0
-        text = f"every smaller step fails: {failed}" if failed else "no step lowers the value"
-        return self._iterate(0.0, text, False)
+            d = self._step()
+        if failed:
+            return self._iterate(0.0, f"every smaller step fails: {failed}")
+        # to the accuracy of a simulation
+        return self._iterate(0.0, NO_DECREASE, expected <= 1e-5 * abs(self.value))
+
+    def _first_step(self) -> tuple[Array, float]:
+        """Return the step and its predicted decrease. If that is negligible because of the damping
+        of earlier failures, the damping is the first one again."""
+        d = self._step()
+        expected = self._predicted_decrease(d)
+        small = self.stopping.negligible(expected, self.value, self.first_value)
+        if small and self.damping > self.method.damping:
+            self.damping, self.growth = self.method.damping, 2.0
+            d = self._step()
+            expected = self._predicted_decrease(d)
+        return d, expected
+
+    def _trial(self, d: Array) -> ObjectiveEvaluation | None:
+        """Accept a step with sufficient decrease. Return None without one, else its evaluation,
+        which may have failed."""
+        predicted = self._predicted_decrease(d)
+        z = self.evaluator.clip(self.z + d)
+        found = self.evaluator.residuals(z)
+        if not found.failed and not self.value - found.value > 1e-4 * predicted > 0.0:
+            return None
+        gain = (self.value - found.value) / (predicted or 1.0)
+        if not found.failed and found.jacobian is None:
+            found = self.evaluator.jacobian(z)
+        if not found.failed:
+            self._relax(gain)
+            self._step_size = float(np.abs(z - self.z).max())
+            self._accept(z, found)
+        return found
 
     def _relax(self, gain: float) -> None:
         """Reduce the damping after a success, as in Nielsen 1999."""

@@ -304,4 +304,5 @@ class IpoptOptimiser:
             self.points[key] = empty if failed else found
             self.complete |= {key} if arrays["complete"][k] else set()
         while self.iteration < int(state.values["iteration"]):
-            self.iterate()
+            if self.iterate().finished:
+                break

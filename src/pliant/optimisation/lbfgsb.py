@@ -8,7 +8,7 @@ import numpy as np
 
 from pliant.core import Array, require_positive
 from pliant.optimisation.evaluator import Evaluator
-from pliant.optimisation.methods import FAILED_START, Iterate, Stopping
+from pliant.optimisation.methods import FAILED_START, NO_DECREASE, Iterate, Stopping
 from pliant.optimisation.objective import ObjectiveEvaluation
 from pliant.optimisation.quadratic import (
     bfgs_approximation,
@@ -19,8 +19,7 @@ from pliant.optimisation.quadratic import (
 from pliant.optimisation.states import OptimiserState, pairs_array, restored_pairs
 from pliant.planners.gradient_planner import LBFGS_PAIRS
 
-TRIALS = 25  # of a line search; the last one changes about 1e-7 to 1e-15 of the step
-NO_DECREASE = "no step along the gradient lowers the value any more"
+TRIALS = 20  # of a line search; the last one is at most 2e-6 of the step
 
 
 @final

@@ -10,6 +10,7 @@ from pliant.optimisation.evaluator import Evaluator
 from pliant.optimisation.states import OptimiserState
 
 FEASIBLE = 1e-6  # violation of constraints of about 1 that counts as none
+NO_DECREASE = "no step lowers the value any more"
 FAILED_START = "the objective cannot be evaluated at the start"
 
 

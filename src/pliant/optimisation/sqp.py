@@ -14,8 +14,8 @@ from pliant.optimisation.constrained_points import (
     values_at,
 )
 from pliant.optimisation.evaluator import Evaluator
-from pliant.optimisation.lbfgsb import NO_DECREASE, TRIALS, shortening
-from pliant.optimisation.methods import FAILED_START, FEASIBLE, Iterate, Stopping
+from pliant.optimisation.lbfgsb import TRIALS, shortening
+from pliant.optimisation.methods import FAILED_START, FEASIBLE, NO_DECREASE, Iterate, Stopping
 from pliant.optimisation.quadratic import (
     Curvature,
     LinearConstraints,

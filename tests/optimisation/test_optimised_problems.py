@@ -1,0 +1,59 @@
+"""Problems of models, optimised by every method, against the planners and closed forms."""
+
+import numpy as np
+import pytest
+
+import pliant as pl
+from pliant.optimisation import SQP, optimise
+from pliant.optimisation.driver import METHODS
+
+GOAL = pl.Goal(effector="tip", target=(0.05, 0.0))
+EFFORT = pl.Effort(weight=1e-3)
+STEPS = 8
+
+
+def problem(**options):
+    """A mass of 1 kg that a jet moves by 5 cm; the cost is quadratic in the controls."""
+    robot = pl.Robot(
+        shape=pl.PointMass(points=[[0.0, 0.0]]),
+        actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0), limits=(-1.0, 1.0))},
+        effectors={"tip": pl.Effector(point=(0.0, 0.0))},
+    )
+    model = pl.ImplicitEuler(robot, dt=0.1)
+    return pl.Problem(model=model, steps=STEPS, terms=[GOAL, EFFORT], **options)
+
+
+@pytest.fixture(scope="module")
+def planned():
+    return pl.planners.gauss_newton(problem())
+
+
+@pytest.mark.parametrize("method", [*sorted(set(METHODS) - {"cmaes"}), SQP(hessian="gauss_newton")])
+def test_optimised_controls_are_the_planned_ones(method, planned):
+    result = optimise(problem(), method, iterations=300, progress=False)
+    assert result.status.ok, result.status.text
+    assert result.value == pytest.approx(planned.cost, rel=1e-4)
+    np.testing.assert_allclose(result.values["controls"], planned.controls, atol=0.02)
+
+
+@pytest.mark.parametrize("method", ["sqp", "interior_point"])
+def test_limits_on_rates_hold(method):
+    made = problem(limits=[pl.Limit(order=1, lower=-1.0, upper=1.0)])
+    expected = pl.planners.gauss_newton(made)
+    result = optimise(made, method, iterations=200, tolerance=1e-10, progress=False)
+    assert result.status.ok, result.status.text
+    assert result.value == pytest.approx(expected.cost, rel=1e-4)
+    assert made.limit_violation(result.values["controls"]) < 1e-6
+
+
+def test_optimised_problem_is_reported_and_resumed(tmp_path):
+    made = problem()
+    optimise(made, "lbfgsb", iterations=2, folder=tmp_path / "run", progress=False)
+    result = optimise(
+        made, "lbfgsb", iterations=30, folder=tmp_path / "run", resume=True, progress=False
+    )
+    whole = optimise(made, "lbfgsb", iterations=30, progress=False)
+    np.testing.assert_array_equal(result.z, whole.z)
+    page = result.report(tmp_path / "report").read_text()
+    assert "Convergence" in page
+    assert "converged in" in page
