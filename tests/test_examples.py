@@ -268,6 +268,31 @@ def test_training_guide_code_runs(tmp_path, monkeypatch) -> None:
     assert len(names["seeds"].results) == 2
 
 
+def test_recurrent_network_moves_user_muscles() -> None:
+    untrained, trained = numbers(output("11_observers.py"))
+    assert trained > untrained / 5.0  # returns are negative
+
+
+def test_observers_guide_code_runs(tmp_path, monkeypatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    guide = (EXAMPLES.parent / "docs" / "guide" / "observers.md").read_text()
+    names: dict = {}
+    for snippet in re.findall(r"```python\n(.*?)```", guide, re.DOTALL):
+        exec(snippet, names)
+    assert names["y"].shape == (14,)
+    assert names["gradient"].shape == (names["model"].space.size,)
+    assert names["memory"].shape == (11, 8)
+    assert names["used"][0] == 0.0
+    seen = names["pl"].learning.attach_observer(names["strain"], names["model"])
+    y = seen.observe(names["pull"].states[-1])
+    assert names["used"][1] == pytest.approx(names["stress"](0.8, y)[0], rel=1e-12)
+    assert all(check.ok for check in names["checks"])
+    assert names["error"] < 0.9
+    assert (names["same"].history, names["same"].latent) == (names["seen"].history, 4)
+    assert names["best"].mean_return > names["found"].rounds[0].history[0].mean_return
+
+
 def test_torch_network_brings_the_tip_to_both_targets() -> None:
     pytest.importorskip("torch")
     first, last, distances = output("12_pytorch.py").splitlines()
