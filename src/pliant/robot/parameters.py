@@ -101,7 +101,7 @@ def _with_group(robot: Robot, group: str, change: Mapping[str, float]) -> Robot:
     if group == "damping":
         return replace(robot, damping=_replaced(group, robot.damping, "damping", change))
     kind, _, name = group.partition(".")
-    if kind == "actuators" and name in robot.actuators:
+    if kind == "actuators" and is_dataclass(robot.actuators.get(name)):
         actuator = _replaced(group, robot.actuators[name], kind, change)
         return replace(robot, actuators={**robot.actuators, name: actuator})
     numbered = re.fullmatch(r"(contact|support)(\d+)", group)
@@ -123,8 +123,10 @@ def _with_numbered(
 
 def _replaced(group: str, part: Any, kind: str, change: Mapping[str, float]) -> Any:
     """Return a part of a robot with other values of its fields."""
-    own = {entry.name for entry in fields(part)} if is_dataclass(part) else set()
+    own = {entry.name: getattr(part, entry.name) for entry in fields(part)}
     known = [key for key in FIELDS[kind] if key in own]
+    if kind == "actuators":  # one of the user may have any number as a parameter
+        known += [key for key, value in own.items() if isinstance(value, float)]
     for key in change:
         if key not in known:
             raise InputError(
