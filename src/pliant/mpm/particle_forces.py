@@ -50,7 +50,7 @@ class ParticlePotential:
         for column, weight in zip(*self.potential.rank_one_terms(y, u), strict=True):
             dg += weight * float(column.ravel() @ dy.ravel()) * column
         position_bar[self.particles] -= self._transposed_weights @ dg
-        return -self.potential.control_gradient(y, u).reshape(len(u), -1) @ dy.ravel()
+        return -self.potential.control_gradient(y, u).reshape(len(u), dy.size) @ dy.ravel()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
