@@ -284,7 +284,7 @@ class Problem:
         if self.extra_costs or self.parameter_costs:
             raise InputError(
                 "Planners take terms of effectors, states and controls only, not functions, "
-                "accumulators or fields; use pl.optimise(problem)."
+                "accumulators or fields; use pl.optimisation.optimise(problem)."
             )
 
     @cached_property
