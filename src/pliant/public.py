@@ -4,7 +4,7 @@ from pliant.actuators import Cable, Gripper
 from pliant.bodies import PointMass
 from pliant.contact import Contact, capsule, plane, sphere
 from pliant.core import InputError, PliantError, StepError
-from pliant.design import load_recordings
+from pliant.design import identify, load_recordings
 from pliant.dynamics import (
     BDF2,
     Condensed,
@@ -71,6 +71,7 @@ __all__ = [
     "capsule",
     "equilibrium",
     "gradcheck",
+    "identify",
     "inverse_control",
     "keep_out",
     "load_recordings",

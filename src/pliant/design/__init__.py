@@ -1,22 +1,29 @@
 """Identification of materials from recordings and static tests; robots as functions of shape
 parameters."""
 
+from pliant.design.fit import Fit
+from pliant.design.identify import identify
 from pliant.design.parametrised_robot import ParametrisedRobot
 from pliant.design.recording import MarkerRecording
 from pliant.design.recording_files import load_recordings
+from pliant.design.residuals import MarkerResiduals, Prediction
 from pliant.design.shape_maps import RadialStretch, Rotation, ShapeParameter, Stretch
 from pliant.design.shape_model import ShapeModel
 from pliant.design.static_test import StaticTest, load_static_tests
 
 __all__ = [
+    "Fit",
     "MarkerRecording",
+    "MarkerResiduals",
     "ParametrisedRobot",
+    "Prediction",
     "RadialStretch",
     "Rotation",
     "ShapeModel",
     "ShapeParameter",
     "StaticTest",
     "Stretch",
+    "identify",
     "load_recordings",
     "load_static_tests",
 ]

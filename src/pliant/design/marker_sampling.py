@@ -50,6 +50,24 @@ class MarkerSampling:
             (1.0 - end) * self.position + s * (1.0 - s) ** 2 * self.dt * self.velocity,
         )
 
+    def rate_at(self, time: float) -> tuple[int, tuple[sp.csr_matrix, ...]]:
+        """Return a step k, from 1, and matrices of the states x_k, x_{k-1}: the derivative (m dim,)
+        of the positions by the time [s] is their sum."""
+        if time < 0.0:
+            return 1, (self._none,)
+        k, matrices = self.at(time)
+        if self.velocity is None:
+            slope = self.position / self.dt
+            return k, (slope, -slope)
+        if matrices[-1] is self.position:  # at a step
+            return k, (*matrices[:-1], self.velocity)
+        s = time / self.dt - (k - 1)
+        rise = 6.0 * s * (1.0 - s) / self.dt * self.position
+        return k, (
+            rise + (3.0 * s - 2.0) * s * self.velocity,
+            (1.0 - s) * (1.0 - 3.0 * s) * self.velocity - rise,
+        )
+
     def positions(self, states: Array, times: Array) -> Array:
         """Return the positions (n, m dim) [m] at times (n,) for states (steps + 1, n_state)."""
         rows = []
@@ -115,25 +133,32 @@ def marker_sampling(weights: sp.csr_matrix, model: Dynamics, dim: int) -> Marker
 
 
 def marker_observations(
-    recording: MarkerRecording, sampling: MarkerSampling, scale: Array, offset: float = 0.0
+    recording: MarkerRecording,
+    sampling: MarkerSampling,
+    scale: Array,
+    offset: float = 0.0,
+    *,
+    rates: bool = False,
 ) -> tuple[Observation, ...]:
     """Return an observation for each time with a sample: positions over `scale` (m,) [m], with
-    unit weight, so that its loss is half the sum of squares."""
+    unit weight, so that its loss is half the sum of squares. With `rates` they observe the
+    derivatives of these positions by the offset [s]."""
     sizes = np.repeat(scale, recording.dim)
     measured = np.reshape(recording.positions, (len(recording.clock()), -1))
     shared: dict[tuple[int, bytes], tuple[sp.csr_matrix, ...]] = {}  # of times at steps
+    last = sampling.velocity if rates else sampling.position
     made = []
     for time, row in zip(recording.clock(offset), measured, strict=True):
         seen = np.flatnonzero(~np.isnan(row))
         if not seen.size:
             continue
-        step, matrices = sampling.at(time)
+        step, matrices = sampling.rate_at(time) if rates else sampling.at(time)
         key = (len(matrices), seen.tobytes())
-        rows = shared.get(key) if matrices[-1] is sampling.position else None
+        rows = shared.get(key) if matrices[-1] is last else None
         if rows is None:
             scaling = sp.diags(1.0 / sizes[seen], format="csr")
             rows = tuple(scaling @ matrix[seen] for matrix in matrices)
-            if matrices[-1] is sampling.position:
+            if matrices[-1] is last:
                 shared[key] = rows
         loss = QuadraticLoss(target=row[seen] / sizes[seen], weight=1.0)
         made.append(Observation(name=recording.name, step=step, states=rows, loss=loss))

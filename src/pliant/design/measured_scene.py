@@ -1,7 +1,7 @@
 """Measurements as scenes: a simulation, and the part of its states that was measured."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,13 +40,16 @@ class MeasuredScene:
     scale: Array  # (m,) noise, or the unit of the residuals
     known_noise: bool
     observations: Callable[[float], tuple[Observation, ...]]  # of a time offset [s]
+    # the derivatives of these observations by the offset [1/s]; None: no times
+    rates: Callable[[float], tuple[Observation, ...]] | None
     predict: Callable[[Array, float], Array]  # (states, time offset [s]) -> (n, m, c)
 
     @property
     def digest(self) -> str:
         """Digits that are equal for equal data, to recognise a fit that is resumed."""
         values = np.nan_to_num(self.values)
-        return content_key({"values": values, "controls": self.controls, "axis": self.axis})[:16]
+        parts = {"values": values, "scale": self.scale}
+        return content_key({**parts, "controls": self.controls, "axis": self.axis})[:16]
 
     @property
     def count(self) -> int:
@@ -60,12 +63,18 @@ class MeasuredScene:
 
 
 def measured_scene(
-    measurement: Measurement, model: Dynamics, *, noise: float | None, largest_offset: float
+    measurement: Measurement,
+    model: Dynamics,
+    *,
+    name: str,
+    noise: float | None,
+    largest_offset: float,
 ) -> MeasuredScene:
-    """Return a measurement on a model. Raises InputError if it does not fit the model."""
+    """Return a measurement on a model, under a name. Raises InputError if it does not fit the
+    model."""
     if isinstance(measurement, StaticTest):
-        return _tested_scene(measurement, model)
-    return _recorded_scene(measurement, model, noise, largest_offset)
+        return replace(_tested_scene(measurement, model), name=name)
+    return replace(_recorded_scene(measurement, model, noise, largest_offset), name=name)
 
 
 def _recorded_scene(
@@ -73,7 +82,7 @@ def _recorded_scene(
 ) -> MeasuredScene:
     model = recording.model or model
     sampling = marker_sampling(marker_points(recording, model), model, recording.dim)
-    steps = _steps(recording, model.dt, largest_offset)
+    least, steps = (_steps(recording, model.dt, offset) for offset in (0.0, largest_offset))
     markers = tuple(recording.markers or ())
     levels = recording.noise
     if levels is None and noise is not None:
@@ -90,7 +99,7 @@ def _recorded_scene(
         name=recording.name,
         model=model,
         steps=steps,
-        controls=control_table(recording, model, steps, model.dt),
+        controls=_held(control_table(recording, model, least, model.dt), steps),
         x0=None if recording.x0 is None else np.asarray(recording.x0, float),
         values=values,
         axis=recording.clock(),
@@ -102,8 +111,16 @@ def _recorded_scene(
         observations=lambda offset: marker_observations(
             recording, sampling, np.asarray(scale), offset
         ),
+        rates=lambda offset: marker_observations(
+            recording, sampling, np.asarray(scale), offset, rates=True
+        ),
         predict=predict,
     )
+
+
+def _held(controls: Array, steps: int) -> Array:
+    """Return controls (steps, n_controls) that keep their last value."""
+    return np.concatenate([controls, np.tile(controls[-1:], (steps - len(controls), 1))])
 
 
 def _steps(recording: MarkerRecording, dt: float, largest_offset: float) -> int:
@@ -177,5 +194,6 @@ def _tested_scene(test: StaticTest, model: Dynamics) -> MeasuredScene:
         scale=np.array([unit]),
         known_noise=test.noise is not None,
         observations=lambda offset: observations,
+        rates=None,
         predict=lambda states, offset: measured.values(states)[:, None, :],
     )

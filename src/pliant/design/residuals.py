@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -28,21 +29,31 @@ class MarkerResiduals:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Prediction:
-    """A measurement, and what a model predicts for it: values (n, m, c) of m markers."""
+    """A measurement, and what a model predicts for it: values (n, m, c), of m markers with c
+    coordinates at n times."""
 
-    scene: MeasuredScene
+    name: str
+    measured: Array  # (n, m, c), NaN where missing
     predicted: Array  # (n, m, c)
-    states: Array  # (steps + 1, n_state)
-    offset: float = 0.0  # [s] fitted, in addition to that of the recording
+    axis: Array  # (n,) times [s], or factors or numbers of the rows
+    axis_label: str
+    markers: tuple[str, ...]
+    unit: str
+    scale: Array  # (m,) noise, or the unit of the residuals
 
-    @property
-    def name(self) -> str:
-        return self.scene.name
-
-    @property
-    def measured(self) -> Array:
-        """The measured values (n, m, c), NaN where missing."""
-        return self.scene.values
+    @classmethod
+    def of(cls, scene: MeasuredScene, states: Array, offset: float = 0.0) -> Self:
+        """Return the prediction by states (steps + 1, n_state), with a time offset [s]."""
+        return cls(
+            name=scene.name,
+            measured=scene.values,
+            predicted=scene.predict(states, offset),
+            axis=scene.axis,
+            axis_label=scene.axis_label,
+            markers=scene.markers,
+            unit=scene.unit,
+            scale=scene.scale,
+        )
 
     @cached_property
     def residuals(self) -> Array:
@@ -52,7 +63,7 @@ class Prediction:
     @property
     def scaled(self) -> Array:
         """The residuals (k,) of all samples, in units of the noise."""
-        scaled = (self.residuals / self.scene.scale[:, None]).ravel()
+        scaled = (self.residuals / self.scale[:, None]).ravel()
         return scaled[~np.isnan(scaled)]
 
     @property
@@ -61,10 +72,10 @@ class Prediction:
         return float(np.sqrt(np.nanmean(self.residuals**2)))
 
     @cached_property
-    def markers(self) -> tuple[MarkerResiduals, ...]:
+    def statistics(self) -> tuple[MarkerResiduals, ...]:
         """The statistics of each marker."""
         return tuple(
-            self._marker(name, self.residuals[:, j]) for j, name in enumerate(self.scene.markers)
+            self._marker(name, self.residuals[:, j]) for j, name in enumerate(self.markers)
         )
 
     def _marker(self, name: str, residuals: Array) -> MarkerResiduals:
@@ -77,7 +88,7 @@ class Prediction:
             bias=float(np.linalg.norm(seen.mean(axis=0))),
             largest=float(np.linalg.norm(seen, axis=1).max()),
             correlation=neighbour_correlation(residuals),
-            unit=self.scene.unit,
+            unit=self.unit,
         )
 
 

@@ -40,9 +40,12 @@ class ProblemObjective:
     problem : any Problem
     checkpoints : "sqrt", "all" or a memory limit [bytes] for the states and steps of a gradient
     workers : number of processes for Jacobians by differences; None for one per core
+    allow_independent : whether terms may depend on no variable, as in a fit to data that do not
+        determine a parameter
 
     Gradients need a model with `pullback`. Jacobians of residuals use `linearize`, or central
-    differences if the model has none. Both raise InputError if a term depends on no variable.
+    differences if the model has none. Both raise InputError if a term depends on no variable,
+    unless that is allowed.
 
     >>> import pliant as pl
     >>> from pliant.optimisation.problem_objective import ProblemObjective
@@ -61,6 +64,7 @@ class ProblemObjective:
     problem: Problem
     checkpoints: Checkpoints = "sqrt"
     workers: int | None = 1
+    allow_independent: bool = False
     dependencies: Dependencies = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -70,7 +74,10 @@ class ProblemObjective:
                 f"The number of workers is {quoted(self.workers)}; give a whole number, 1 or more, "
                 "or None for one per core."
             )
-        object.__setattr__(self, "dependencies", Dependencies(self.problem))
+        dependencies = Dependencies(self.problem)
+        if self.allow_independent:
+            dependencies.pending.clear()
+        object.__setattr__(self, "dependencies", dependencies)
 
     # The variables
 
@@ -187,20 +194,30 @@ class ProblemObjective:
         It uses `linearize` of the model, or central differences of scaled variables.
         """
         self._require_squares()
-        found, count = [], 0.0
+        found: dict[int, tuple[Array, Array]] = {}
+        count = 0.0
         for k in range(self.n_samples):
+            if not isinstance(self.problem.scene_problems[k].model, Linearizable):
+                continue
             try:
-                r, J, simulations = self._scene_jacobian(k, z)
+                found[k] = residual_jacobian(self.scene(k, z), self.problem.scene_weights[k])
             except FAILURES as why:
                 return self._failure(k, why, count + 1)
-            found.append((r, J))
-            count += simulations
-        self._check_rows(found)
+            count += 2.0
+        others = [k for k in range(self.n_samples) if k not in found]
+        try:
+            by_differences, simulations = self._difference_jacobians(others, z)
+        except SceneFailed as why:
+            return self._failure(why.scene, why.reason, count + why.simulations)
+        found |= by_differences
+        count += simulations
+        rows = [found[k] for k in range(self.n_samples)]
+        self._check_rows(rows)
         p = self.layout.params(z)
         for cost in self.problem.parameter_costs:
             by_z = self.layout.changes(z, 0, "params", len(p))
-            found.append((cost.residuals(p), cost.jacobian(p) @ by_z))
-        r, J = (np.concatenate(part) for part in zip(*found, strict=True))
+            rows.append((cost.residuals(p), cost.jacobian(p) @ by_z))
+        r, J = (np.concatenate(part) for part in zip(*rows, strict=True))
         value = 0.5 * float(r @ r)
         return ObjectiveEvaluation(
             value=value, gradient=J.T @ r, residuals=r, jacobian=J, simulations=count
@@ -209,30 +226,51 @@ class ProblemObjective:
     def _scene_residuals(self, k: int, z: Array) -> Array:
         return run_residuals(self.scene(k, z).simulate(), self.problem.scene_weights[k])
 
-    def _scene_jacobian(self, k: int, z: Array) -> tuple[Array, Array, float]:
-        """Return the residuals, their derivative and the number of simulations."""
-        if isinstance(self.problem.scene_problems[k].model, Linearizable):
-            r, J = residual_jacobian(self.scene(k, z), self.problem.scene_weights[k])
-            return r, J, 2.0
-        r = self._scene_residuals(k, z)
-        columns = [
-            j for block in self.layout.of_scene(k) for j in range(self.layout.size)[block.at]
-        ]
-        jobs, weights = [], []
-        for j in columns:
-            a, b, w = difference_points(np.asarray(z, float), j, self.bounds)
-            jobs += [(k, a), (k, b)]
-            weights.append(w)
-        results: dict[int, Array] = {}
-        workers = make_workers(self._scene_residuals, workers=self.workers)
+    def _difference_jacobians(
+        self, scenes: Sequence[int], z: Array
+    ) -> tuple[dict[int, tuple[Array, Array]], int]:
+        """Return the residuals of scenes and their derivatives by central differences, and the
+        number of simulations. All simulations are independent jobs of the workers."""
+        if not scenes:
+            return {}, 0
+        at, jobs, quotient_weights = np.asarray(z, float), [], []
+        for k in scenes:
+            jobs.append((k, at))
+            for j in self._columns(k):
+                a, b, w = difference_points(at, j, self.bounds)
+                jobs += [(k, a), (k, b)]
+                quotient_weights.append(w)
+        results: dict[int, Array | SceneFailed] = {}
+        workers = make_workers(self._residuals_or_failure, workers=self.workers)
         try:
-            results.update(workers.map(jobs))
+            for index, result in workers.map(jobs):
+                results[index] = result
+                if isinstance(result, SceneFailed):
+                    result.simulations = len(jobs)  # the same for any number of workers
+                    raise result
         finally:
             workers.close()
-        J = np.zeros((len(r), self.layout.size))
-        for i, j in enumerate(columns):
-            J[:, j] = quotients((results[2 * i], results[2 * i + 1], r), weights[i])
-        return r, J, 1.0 + len(jobs)
+        ordered, weights = iter([results[i] for i in range(len(jobs))]), iter(quotient_weights)
+        out = {}
+        for k in scenes:
+            r: Any = next(ordered)
+            J = np.zeros((len(r), self.layout.size))
+            for j in self._columns(k):
+                ends: Any = (next(ordered), next(ordered), r)
+                J[:, j] = quotients(ends, next(weights))
+            out[k] = r, J
+        return out, len(jobs)
+
+    def _columns(self, k: int) -> list[int]:
+        """Return the indices in z of the variables of scene k."""
+        return [j for block in self.layout.of_scene(k) for j in range(self.layout.size)[block.at]]
+
+    def _residuals_or_failure(self, k: int, z: Array) -> "Array | SceneFailed":
+        """Return the residuals of scene k. A failure is a value, which processes can return."""
+        try:
+            return self._scene_residuals(k, z)
+        except FAILURES as why:
+            return SceneFailed(k, str(why))
 
     def _require_squares(self) -> None:
         for scene in self.problem.scene_problems:
@@ -240,6 +278,8 @@ class ProblemObjective:
 
     def _check_rows(self, found: list[tuple[Array, Array]]) -> None:
         """Raise InputError if the residuals of a whole scene depend on no variable."""
+        if self.allow_independent:
+            return
         for k, (_, J) in enumerate(found):
             if len(J) and not J.any():
                 names = ", ".join(self.problem.variable_names)
@@ -302,6 +342,14 @@ class ProblemObjective:
     def _chosen(self, samples: Indices | None) -> Sequence[int]:
         return range(self.n_samples) if samples is None else [int(k) for k in samples]
 
-    def _failure(self, k: int, why: Exception, simulations: float) -> ObjectiveEvaluation:
+    def _failure(self, k: int, why: Exception | str, simulations: float) -> ObjectiveEvaluation:
         scene = f"scene {self.problem.scene_name(k)}: " if self.n_samples > 1 else ""
         return ObjectiveEvaluation(failed=f"{scene}{why}", simulations=simulations)
+
+
+class SceneFailed(Exception):
+    """A scene could not be simulated."""
+
+    def __init__(self, scene: int, reason: str) -> None:
+        super().__init__(scene, reason)
+        self.scene, self.reason, self.simulations = scene, reason, 0

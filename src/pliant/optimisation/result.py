@@ -98,7 +98,7 @@ class OptimisationResult:
             "status": self.status.text,
             "interrupted": self.interrupted,
             "notes": dict(self.notes),
-            "history": [_plain_row(row) for row in self.history],
+            "history": [plain_row(row) for row in self.history],
             "best": _plain_iterate(self.best),
             "last": _plain_iterate(self.last),
             "state": {name: _number(value) for name, value in self.state.values.items()},
@@ -129,7 +129,7 @@ def _fields(content: Mapping[str, Any], arrays: Mapping[str, Array], where: str)
     """Return the fields of a saved optimisation."""
     z = finite_array(f"'best' in {where}", arrays["best"], (None,))
     last = finite_array(f"'last' in {where}", arrays["last"], z.shape)
-    history = tuple(_row(row) for row in content["history"])
+    history = tuple(read_row(row) for row in content["history"])
     if not history:
         raise OPTIMISATION.damaged(where, "its history is empty")
     identity, notes = content["identity"], content["notes"]
@@ -172,14 +172,16 @@ def _read_number(value: Any) -> Any:
     return float(value) if value in ("inf", "-inf", "nan") else value
 
 
-def _plain_row(row: OptimisationRow) -> dict[str, Any]:
+def plain_row(row: OptimisationRow) -> dict[str, Any]:
+    """Return a row of the history as JSON types."""
     return {
         name: value if isinstance(value, str) else _number(value)
         for name, value in asdict(row).items()
     }
 
 
-def _row(row: Mapping[str, Any]) -> OptimisationRow:
+def read_row(row: Mapping[str, Any]) -> OptimisationRow:
+    """Return what `plain_row` wrote."""
     numbers = {name: float(value) for name, value in row.items() if name != "failed"}
     return OptimisationRow(**numbers, failed=str(row["failed"]))
 
