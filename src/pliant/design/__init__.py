@@ -2,7 +2,7 @@
 parameters."""
 
 from pliant.design.fit import Fit
-from pliant.design.identify import identify
+from pliant.design.identification import identify
 from pliant.design.parametrised_robot import ParametrisedRobot
 from pliant.design.recording import MarkerRecording
 from pliant.design.recording_files import load_recordings
