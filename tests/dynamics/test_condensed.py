@@ -91,7 +91,7 @@ def test_nonlinear_derivative_moves_effector_nodes_with_constant_matrix(model):
         """Return b(q, v) from the functions of the full model, with K and D of the step."""
         q, v = np.split(state, 2)
         forces = eq.body.gradient(q, step.tape.coefficients.fields)
-        drag = model._linear_part(step.tape, *np.split(x, 2), v) - eq.mass_times(
+        drag = model.linear_part(step.tape, *np.split(x, 2), v) - eq.mass_times(
             step.tape.coefficients, v
         )
         return -h * forces - drag

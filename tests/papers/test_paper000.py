@@ -9,6 +9,7 @@ from pliant.papers.table_one import TableRow, joined_metrics
 from pliant.progress import silent
 from pliant.store import read_json
 from pliant.zoo.experiment import Metric
+from pliant.zoo.registry import find
 
 SMALL = {"steps": 20, "dt": 0.4, "cell": 4.0, "eta": 2.0}
 
@@ -17,7 +18,6 @@ SMALL = {"steps": 20, "dt": 0.4, "cell": 4.0, "eta": 2.0}
 def made(tmp_path_factory):
     """Return (result, folder) of the paper with small settings."""
     with pytest.MonkeyPatch.context() as patch:
-        find = table_one_arm.find
 
         class Small:
             def resolve_settings(self, quick):
@@ -99,7 +99,8 @@ def test_ppo_row_has_counts_errors_and_times(made):
     steps, evaluations = (
         metrics[name]["value"] for name in ("environment steps", "exact evaluations")
     )
-    assert steps == 2 * 160
+    settings = find("swimmer-ppo").resolve_settings(quick=True)
+    assert steps == settings["iterations"] * settings["iteration_steps"]
     assert metrics["reduction factor of environment steps"]["value"] == steps / evaluations
     assert metrics["exact evaluations"]["paper"] == 1973
     assert metrics["time per iteration with the exact map"]["paper"] == 16_424

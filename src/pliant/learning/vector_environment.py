@@ -44,7 +44,7 @@ class VectorEnv(GymnasiumVectorEnv):
 
     An episode that ends starts again in the same step: `info["final_obs"]` then has its last
     observation, and `info["final_info"]` its last info. Seed i of `reset(seed=s)` is s + i, so row
-    i equals `Env` with this seed.
+    i equals `Env` of the same model with this seed.
     """
 
     def __init__(
