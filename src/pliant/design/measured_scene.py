@@ -11,6 +11,7 @@ from pliant.design.marker_sampling import marker_observations, marker_points, ma
 from pliant.design.recording import MarkerRecording, checked_noise, control_table
 from pliant.design.static_scene import TestedQuantity, static_model, tested_quantity
 from pliant.design.static_test import StaticTest, controls_of_rows
+from pliant.design.unused_parameters import WithUnusedParameters
 from pliant.problem import Observation
 from pliant.store import content_key
 
@@ -173,6 +174,10 @@ def _check_units(recording: MarkerRecording, body_size: float) -> None:
 
 def _tested_scene(test: StaticTest, model: Dynamics) -> MeasuredScene:
     quasistatic = static_model(test, model)
+    same = quasistatic.params.size == model.params.size
+    made: Dynamics = (
+        quasistatic if same else WithUnusedParameters(model=quasistatic, params=model.params)
+    )
     names = [control.name for control in quasistatic.robot.controls]
     controls = controls_of_rows(test, names, quasistatic.neutral_controls())
     values = np.asarray(test.values)
@@ -182,7 +187,7 @@ def _tested_scene(test: StaticTest, model: Dynamics) -> MeasuredScene:
     numbers = np.arange(1.0, len(values) + 1.0)
     return MeasuredScene(
         name=test.name,
-        model=quasistatic,
+        model=made,
         steps=len(controls),
         controls=controls,
         x0=None,

@@ -1,5 +1,6 @@
 """Static tests on a quasistatic model: the measured displacement or volume of its equilibria."""
 
+import re
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -9,6 +10,7 @@ import scipy.sparse as sp
 from pliant.core import Array, InputError, counted, finite_array, nearest
 from pliant.design.static_test import StaticTest
 from pliant.dynamics import Quasistatic
+from pliant.dynamics.implicit import WITHOUT_EFFECT
 from pliant.problem import Observation, QuadraticLoss
 from pliant.robot import Effector
 
@@ -25,16 +27,21 @@ class TestedQuantity(Protocol):
 
 
 def static_model(test: StaticTest, model: Any) -> Quasistatic:
-    """Return the quasistatic model of a test, with its load. Raises InputError for a model without
-    a mesh."""
+    """Return the quasistatic model of a test, with its load. It has the parameters of the model
+    that act on equilibria. Raises InputError for a model without a mesh."""
     if not hasattr(model, "equations"):
         raise InputError(
             f"The static test {test.name} needs equilibria, which {type(model).__name__} does not "
-            "have. Fit it with model=pl.Quasistatic(robot)."
+            "have. Fit it with model=pl.Quasistatic(robot, design=[...])."
         )
     load = test.scaled_load()
     robot = model.robot if load is None else model.robot.with_loads([load])
-    return Quasistatic(robot, design=model.design)
+    used = [
+        name
+        for name in model.design
+        if not any(re.fullmatch(pattern, name) for pattern in WITHOUT_EFFECT)
+    ]
+    return Quasistatic(robot, design=used)
 
 
 def tested_quantity(test: StaticTest, model: Quasistatic) -> TestedQuantity:

@@ -1,0 +1,192 @@
+"""The result of a fit: files, resumption, held-out measurements, warnings, and its cost."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import pliant as pl
+from pliant.core import InputError
+from pliant.design import Fit, MarkerRecording
+from pliant.optimisation import GaussNewton
+
+DT, STEPS, NOISE = 0.01, 12, 1e-4
+NAMES = ["body.E", "body.nu", "body.density", "damping.stiffness"]
+TRUE = {"E": 3e4, "nu": 0.3, "density": 1100.0}
+
+
+def block(*, damping=0.02, name="block", **material):
+    return pl.Robot(
+        shape=pl.geometry.Rectangle(size=(0.04, 0.02)),
+        divisions=(2, 1),
+        order=1,
+        thickness=0.02,
+        name=name,
+        material=pl.Material(**{"E": 2e4, "nu": 0.4, "density": 1000.0, **material}),
+        damping=pl.Damping(stiffness=damping),
+        supports=[pl.Support(region="x-")],
+        gravity=(0.0, -9.81),
+        actuators={"force": pl.actuators.Thrust(point=(0.04, 0.01))},
+        effectors={"tip": pl.Effector(point=(0.04, 0.02))},
+    )
+
+
+@cache
+def recordings():
+    model, rng = pl.ImplicitEuler(block(damping=0.01, **TRUE), dt=DT), np.random.default_rng(5)
+    weights, out = model.body.locate(np.array([(0.04, 0.02), (0.02, 0.0)])), []
+    for k in range(3):
+        controls = np.array([[0.3 * k, 0.1 * k - 0.1]] * STEPS)
+        states = pl.simulate(model, controls).states
+        q = states[:, : model.space.n_dofs].reshape(STEPS + 1, -1, 2)
+        positions = np.einsum("mn,tnd->tmd", weights.toarray(), q)
+        positions += NOISE * rng.standard_normal(positions.shape)
+        times, points = DT * np.arange(STEPS + 1), [(0.04, 0.02), (0.02, 0.0)]
+        out.append(
+            MarkerRecording(
+                times=times,
+                positions=positions,
+                points=points,
+                markers=["tip", "middle"],
+                controls=controls,
+                noise=NOISE,
+            )
+        )
+    return out
+
+
+@cache
+def model():
+    return pl.ImplicitEuler(block(), dt=DT, design=NAMES)
+
+
+@cache
+def fit():
+    return pl.identify(model(), recordings()[:2], NAMES, held_out=recordings()[2])
+
+
+def test_held_out_measurements_are_predicted_to_the_noise():
+    assert [part.name for part in fit().predictions] == ["recording 1", "recording 2"]
+    (held_out,) = fit().held_out
+    assert held_out.rms == pytest.approx(NOISE, rel=0.3)
+    at_start = pl.identify(model(), recordings()[:2], NAMES, iterations=1, method="cmaes")
+    assert not at_start.status.ok
+    assert "not converged" in at_start.status.text
+    assert fit().status.ok
+    assert not fit().notes
+
+
+def test_a_wrong_model_is_reported():
+    """A model with a fixed wrong density leaves residuals that are no noise."""
+    heavy = pl.ImplicitEuler(block(density=2000.0), dt=DT, design=["body.E"])
+    found = pl.identify(heavy, recordings()[:2], ["body.E"])
+    notes = " ".join(found.notes)
+    assert "times the given noise" in notes
+    assert "are correlated" in notes
+    assert found.estimates.noise > 2.0
+
+
+def test_a_value_at_its_bound_is_reported():
+    variable = pl.problem.Variable("body.E", lower=1e4, upper=2.2e4)
+    found = pl.identify(model(), recordings()[:2], [variable])
+    assert found.values["body.E"] == pytest.approx(2.2e4)
+    assert "body.E is at its bound" in found.notes[0]
+
+
+def test_intervals_of_logarithms_and_their_correlation():
+    found = fit()
+    lower, upper = found.intervals["body.E"]
+    assert lower * upper == pytest.approx(found.values["body.E"] ** 2)
+    lower, upper = found.intervals["damping.stiffness"]
+    assert 0.5 * (lower + upper) == pytest.approx(found.values["damping.stiffness"])
+    assert found.names == tuple(NAMES)
+    np.testing.assert_allclose(found.correlation, found.correlation.T)
+    np.testing.assert_allclose(np.diag(found.correlation), 1.0)
+    assert found.units["body.E"] == "Pa"
+
+
+def test_gauss_newton_needs_ten_times_fewer_simulations_than_cma_es():
+    """Simulations until the value is within 1 of its minimum: the distance that the noise moves
+    it."""
+    names, recording = ["body.E", "body.nu", "damping.stiffness"], recordings()[1]
+    exact = pl.identify(model(), recording, names)
+    least = exact.history[-1].value
+
+    def simulations(found):
+        return next(row.simulations for row in found.history if row.value < least + 1.0)
+
+    options = {"method": "cmaes", "iterations": 60, "intervals": False}
+    by_strategy = pl.identify(model(), recording, names, **options)
+    assert by_strategy.correlation is None
+    assert simulations(by_strategy) > 10.0 * simulations(exact)
+
+
+def test_a_saved_fit_is_loaded_with_all_its_numbers(tmp_path):
+    fit().save(tmp_path)
+    loaded = Fit.load(tmp_path, model())
+    assert loaded.summary() == fit().summary()
+    assert loaded.intervals == fit().intervals
+    assert loaded.robot.material == fit().robot.material
+    np.testing.assert_array_equal(loaded.correlation, fit().correlation)
+    for mine, theirs in zip(loaded.held_out, fit().held_out, strict=True):
+        np.testing.assert_array_equal(mine.residuals, theirs.residuals)
+    with pytest.raises(InputError, match=r"without its model.*Fit.load\(folder, model\)"):
+        _ = Fit.load(tmp_path).robot
+    other = pl.ImplicitEuler(block(density=900.0), dt=DT, design=NAMES)
+    with pytest.raises(InputError, match="of another model: it differs in material"):
+        Fit.load(tmp_path, other)
+    with pytest.raises(InputError, match=r"does not exist.*identify\(\.\.\.\)"):
+        Fit.load(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text.replace('"history"', '"story"'),
+        lambda text: text.replace('"markers"', '"makers"'),
+        lambda text: text.replace('"tip"', "3, 4"),
+        lambda text: text.replace('"body.nu"', '"body.E"').replace('"noise"', '"nose"'),
+    ],
+)
+def test_damaged_files_are_refused(tmp_path, damage):
+    fit().save(tmp_path)
+    file = tmp_path / "fit.json"
+    file.write_text(damage(file.read_text()))
+    with pytest.raises(InputError, match=r"fit\.json is damaged"):
+        Fit.load(tmp_path)
+
+
+@pytest.mark.parametrize("method", ["gauss_newton", "adam"])
+def test_an_interrupted_fit_is_resumed_bit_for_bit(tmp_path, method):
+    options = {"method": method, "offsets": 0.01, "progress": False}
+    whole = pl.identify(model(), recordings()[:2], NAMES, iterations=4, **options)
+
+    def interrupt(what, done, total):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    part = pl.identify(
+        model(),
+        recordings()[:2],
+        NAMES,
+        **{**options, "folder": tmp_path, "iterations": 4, "progress": interrupt},
+    )
+    assert len(part.history) == 3
+    assert "interrupted" in part.status.text
+    with pytest.raises(InputError, match="already has"):
+        pl.identify(model(), recordings()[:2], NAMES, folder=tmp_path, **options)
+    with pytest.raises(InputError, match="differs in"):
+        pl.identify(model(), recordings(), NAMES, folder=tmp_path, resume=True, **options)
+    resumed = pl.identify(
+        model(), recordings()[:2], NAMES, iterations=4, folder=tmp_path, resume=True, **options
+    )
+    np.testing.assert_array_equal(resumed.params, whole.params)
+    assert resumed.intervals == whole.intervals
+    assert resumed.offsets == whole.offsets
+    assert Fit.load(tmp_path).intervals == whole.intervals
+
+
+def test_settings_of_a_method_are_kept():
+    found = pl.identify(model(), recordings()[:1], NAMES[:1], method=GaussNewton(damping=0.1))
+    assert found.settings["damping"] == 0.1
+    assert found.method == "gauss_newton"

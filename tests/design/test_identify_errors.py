@@ -1,0 +1,142 @@
+"""Clear errors of identification for wrong models, variables and measurements."""
+
+import numpy as np
+import pytest
+
+import pliant as pl
+from pliant.core import InputError
+from pliant.design import MarkerRecording, StaticTest
+
+PLATE = {
+    "shape": pl.geometry.Rectangle(size=(0.04, 0.02)),
+    "divisions": (2, 1),
+    "order": 1,
+    "supports": [pl.Support(region="x-")],
+    "gravity": (0.0, -9.81),
+    "material": pl.Material(E=3e4, nu=0.4, density=1000.0),
+    "actuators": {"force": pl.actuators.Thrust(point=(0.04, 0.01))},
+    "effectors": {"tip": pl.Effector(point=(0.04, 0.02))},
+}
+ROBOT = pl.Robot(**PLATE)
+MODEL = pl.ImplicitEuler(ROBOT, dt=0.01, design=["body.E", "body.density"])
+
+
+def recording(n=6, **changes):
+    parts = {
+        "times": 0.01 * np.arange(n),
+        "positions": np.tile([[0.04, 0.02]], (n, 1, 1)),
+        "markers": ["tip"],
+    }
+    return MarkerRecording(**{**parts, **changes})
+
+
+def identify(measurements=None, variables=("body.E",), model=MODEL, **options):
+    given = recording() if measurements is None else measurements
+    return pl.identify(model, given, list(variables), progress=False, **options)
+
+
+def test_a_model_without_parameters_names_the_design_that_is_needed():
+    with pytest.raises(InputError, match=r"no parameters to fit.*design=\['body.E', 'body.nu'\]"):
+        identify(model=pl.ImplicitEuler(ROBOT, dt=0.01), variables=["body.E", "body.nu"])
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        (["body.e"], r"no parameter 'body.e'.*did you mean 'body.E'"),
+        (["body.nu"], r"design=\['body.E', 'body.density', 'body.nu'\]"),
+        (["controls"], "controls are no variable of a fit"),
+        (["body.E", "body.E"], "given twice"),
+        ([], "no variables"),
+        ([3], "A variable is '3'"),
+        ("body.E", "The variables"),
+        ([pl.problem.Variable("body.E", lower=4e4, upper=5e4)], "outside its bounds"),
+    ],
+)
+def test_variables_that_do_not_fit_the_model(variables, message):
+    with pytest.raises(InputError, match=message):
+        pl.identify(MODEL, recording(), variables)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"markers": ["top"]}, "no effector of that name"),
+        ({"points": [[0.5, 0.5]]}, "outside"),
+        ({"positions": np.zeros((6, 1, 3))}, "3 coordinates"),
+        ({"times": np.arange(6) - 1.0}, "starts at -1 s"),
+        ({"times": 1e3 * np.arange(6)}, "in another unit"),
+        ({"controls": {"pull": np.zeros(6)}}, "a control 'pull'"),
+        ({"controls": np.zeros((2, 2))}, "controls for 2 steps"),
+        ({"controls": lambda t: np.full(2, np.nan)}, "its control"),
+        ({"x0": np.zeros(3)}, "first state"),
+        (
+            {
+                "positions": 1e3 * np.tile(ROBOT.body().rest.reshape(-1, 2)[[0, 5]], (6, 1, 1)),
+                "points": ROBOT.body().rest.reshape(-1, 2)[[0, 5]],
+                "markers": None,
+            },
+            "Check the unit",
+        ),
+    ],
+)
+def test_recordings_that_do_not_fit_the_model(changes, message):
+    with pytest.raises(InputError, match=message):
+        identify(recording(**changes))
+
+
+def test_times_as_numbers_of_frames():
+    with pytest.raises(InputError, match="numbers of frames"):
+        identify(recording(n=12, times=np.arange(12.0)))
+
+
+def test_too_few_data():
+    positions = np.full((6, 1, 2), np.nan)
+    positions[2] = 0.04
+    with pytest.raises(InputError, match="2 measured coordinates for 2 unknowns"):
+        identify(recording(positions=positions), variables=["body.E", "body.density"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"measurements": []}, "no measurements"),
+        ({"measurements": [np.zeros(3)]}, "A measurement is"),
+        ({"measurements": "mocap/*.csv"}, "The measurements"),
+        ({"noise": -1.0}, "noise"),
+        ({"offsets": True}, "largest time offset"),
+        ({"offsets": -0.1}, "largest time offset"),
+        ({"method": "newton"}, "no optimisation method"),
+        ({"iterations": 0}, "number of iterations"),
+        ({"terms": [pl.Goal(effector="tip", target=(0, 0), time=0.1)]}, "terms of the parameters"),
+        ({"held_out": [3]}, "A measurement is '3'"),
+        ({"workers": 0}, "number of workers"),
+        ({"resume": True}, "give folder"),
+    ],
+)
+def test_wrong_arguments(options, message):
+    with pytest.raises(InputError, match=message):
+        identify(**options)
+
+
+def test_noise_of_some_measurements_only():
+    with pytest.raises(InputError, match=r"is known, but that of .* is not"):
+        identify([recording(noise=1e-3), recording()])
+
+
+def test_static_tests_on_particles():
+    test = StaticTest(
+        values=[0.001, 0.002],
+        load=pl.PointLoad(point=(0.04, 0.01), force=(0.0, -1.0)),
+        factors=[0.1, 0.2],
+        effector="tip",
+        direction=(0.0, -1.0),
+    )
+    model = pl.MaterialPoint(ROBOT, dt=0.005, cell=0.01, design=["body.E"])
+    with pytest.raises(InputError, match="needs equilibria"):
+        identify(test, model=model)
+
+
+def test_start_values_that_cannot_be_simulated():
+    with pytest.raises(pl.StepError, match=r"The fit cannot start.*step 0"):
+        identify(recording(controls=np.full((5, 2), 1e9)))
