@@ -1,5 +1,6 @@
 """The result of a fit: files, resumption, held-out measurements, warnings, and its cost."""
 
+import json
 from functools import cache
 
 import numpy as np
@@ -190,3 +191,34 @@ def test_settings_of_a_method_are_kept():
     found = pl.identify(model(), recordings()[:1], NAMES[:1], method=GaussNewton(damping=0.1))
     assert found.settings["damping"] == 0.1
     assert found.method == "gauss_newton"
+
+
+def test_the_report_has_tables_plots_and_an_animation(tmp_path):
+    page = fit().report(tmp_path, small=True).read_text()
+    for title in ("Parameters", "Measurements", "Residuals of the markers", "Motion"):
+        assert f"<h2>{title}</h2>" in page
+    for picture in ("Correlations", "Residuals of recording 1 (fitted)", "Convergence"):
+        assert f'alt="{picture}"' in page
+    assert (tmp_path / "animation.gif").exists()
+    assert Fit.load(tmp_path).values == fit().values
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["fit"]["values"] == fit().values
+    assert tuple(result["fit"]["intervals"]["body.E"]) == fit().intervals["body.E"]
+    assert "Correlations" not in fit()._repr_html_()
+    assert "body.E" in fit()._repr_html_()
+
+
+def test_a_loaded_fit_without_intervals_has_a_report(tmp_path):
+    found = pl.identify(model(), recordings()[0], ["body.E"], iterations=1, intervals=False)
+    found.save(tmp_path / "fit")
+    page = Fit.load(tmp_path / "fit").report(tmp_path / "report").read_text()
+    assert "<h2>Parameters</h2>" in page
+    assert "<h2>Motion</h2>" not in page
+    assert 'class="status bad"' in page
+
+
+def test_show_prints_values_and_errors(capsys):
+    fit().show()
+    text = capsys.readouterr().out
+    assert "body.E = 3.03e+04 Pa [" in text
+    assert "recording (held out): rms error" in text

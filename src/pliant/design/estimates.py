@@ -41,7 +41,7 @@ class Estimates:
     items: tuple[Estimate, ...]
     correlation: Array | None  # (n, n); None: intervals were not asked for
     undetermined: tuple[str, ...]  # a sentence for each combination
-    noise: float | None  # deviation of the residuals, in units of the noise that was assumed
+    noise: float | None = None  # deviation of the residuals over the noise that was given
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ def estimates(
     there; None: without intervals."""
     plain = _values(objective, z)
     if found is None or found.failed:
-        return Estimates(items=plain, correlation=None, undetermined=(), noise=None)
+        return Estimates(items=plain, correlation=None, undetermined=())
     stretch = np.concatenate([_stretch(one, objective, z) for one in plain])
     jacobian, residuals = np.asarray(found.jacobian) * stretch, np.asarray(found.residuals)
     m = sum(objective.counts)
@@ -78,7 +78,7 @@ def estimates(
         items=tuple(items),
         correlation=spread.correlation,
         undetermined=describe_undetermined(spread.undetermined, names, is_log),
-        noise=spread.noise,
+        noise=spread.noise if known_noise else None,
     )
 
 

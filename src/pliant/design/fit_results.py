@@ -39,7 +39,7 @@ def fit_of(
         history=found.history,
         status=found.status,
         notes=(
-            *_notes(spread, predictions, at_solution, known),
+            *_notes(spread, predictions, at_solution),
             *failures,
         ),
         identity=model_identity(problem.model),
@@ -83,7 +83,6 @@ def _notes(
     spread: Estimates,
     predictions: Sequence[Prediction],
     at_solution: ObjectiveEvaluation | None,
-    known: bool,
 ) -> tuple[str, ...]:
     """Return warnings about the fit."""
     notes = []
@@ -107,7 +106,7 @@ def _notes(
             f"as {correlated[0]}. The model or the noise is not as assumed, and the intervals are "
             "too narrow."
         )
-    if known and spread.noise is not None and spread.noise > UNRELIABLE_NOISE:
+    if spread.noise is not None and spread.noise > UNRELIABLE_NOISE:
         notes.append(
             f"The residuals are {spread.noise:.3g} times the given noise. The model does not "
             "explain the data, or the noise is larger; the intervals are too narrow."

@@ -2,7 +2,7 @@
 
 from pliant.report.animation import animate
 from pliant.report.drawing import draw, make_stage, write_picture
-from pliant.report.figures import Plot, plot_png, plot_svg
+from pliant.report.figures import Heatmap, Plot, plot_png, plot_svg
 from pliant.report.outcome import (
     Metric,
     Outcome,
@@ -12,14 +12,16 @@ from pliant.report.outcome import (
     write_page,
     write_trajectory,
 )
-from pliant.report.page import render_report, write_report
+from pliant.report.page import PageTable, render_report, write_report
 from pliant.report.scene import DrawnScene, Line
 
 __all__ = [
     "DrawnScene",
+    "Heatmap",
     "Line",
     "Metric",
     "Outcome",
+    "PageTable",
     "Plot",
     "animate",
     "draw",

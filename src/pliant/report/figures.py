@@ -10,6 +10,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -42,6 +43,8 @@ STYLE: Any = {  # Any: the type stub of matplotlib requires literal keys
     "legend.frameon": False,
     "svg.hashsalt": "pliant",  # makes the ids inside an SVG reproducible
 }
+NUMBERED_ROWS = 12  # of a heatmap; the numbers of larger ones do not fit
+LABELLED_ROWS = 30
 DASHES = ("solid", (0, (5, 2)), (0, (1.5, 1.5)))  # the next one when all colours are used
 
 
@@ -62,6 +65,53 @@ class Plot:
     equal: bool = False  # equal scales along x and y
     markers: tuple[str, ...] = ()  # names of series that are drawn as points without a line
     thin: tuple[str, ...] = ()  # names of series that are drawn as thin grey lines
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Heatmap:
+    """A picture of a symmetric matrix of numbers from -1 to 1, such as correlations."""
+
+    title: str
+    names: tuple[str, ...]
+    values: Array  # (n, n)
+
+
+def heatmap_svg(heatmap: Heatmap, *, size: tuple[float, float] = (5.6, 4.6)) -> bytes:
+    """Return the picture of a matrix as an SVG file. Small matrices have numbers in their cells."""
+    n = len(heatmap.names)
+    if np.shape(heatmap.values) != (n, n):
+        raise InputError(
+            f"The heatmap {heatmap.title!r} has {n} names and values of shape "
+            f"{np.shape(heatmap.values)}. Give ({n}, {n})."
+        )
+    buffer = BytesIO()
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=size, layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.add_subplot()
+        _paint_heatmap(figure, axes, heatmap)
+        metadata: Any = {"Date": None, "Creator": None}
+        figure.savefig(buffer, format="svg", transparent=True, metadata=metadata)
+    return buffer.getvalue()
+
+
+def _paint_heatmap(figure: Figure, axes: Axes, heatmap: Heatmap) -> None:
+    colours = LinearSegmentedColormap.from_list(
+        "correlation", [palette.SERIES[0], palette.BACKGROUND, palette.SERIES[1]]
+    )
+    image = axes.imshow(heatmap.values, cmap=colours, vmin=-1.0, vmax=1.0)
+    axes.set_title(_literal(heatmap.title))
+    axes.grid(visible=False)
+    n = len(heatmap.names)
+    shown = range(0, n, max(1, -(-n // LABELLED_ROWS)))
+    labels = [_literal(heatmap.names[k]) for k in shown]
+    axes.set_xticks(shown, labels, rotation=45, ha="right", rotation_mode="anchor")
+    axes.set_yticks(shown, labels)
+    for i, j in np.ndindex(n, n) if n <= NUMBERED_ROWS else ():
+        value = float(heatmap.values[i, j])
+        dark = palette.BACKGROUND if abs(value) > 0.6 else palette.TEXT
+        axes.text(j, i, f"{value:.2f}", ha="center", va="center", color=dark, fontsize=8)
+    figure.colorbar(image, ax=axes, shrink=0.8)
 
 
 def plot_png(plot: Plot, *, size: tuple[float, float] = (6.4, 3.6), dpi: int = 160) -> bytes:

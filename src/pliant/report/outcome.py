@@ -2,7 +2,7 @@
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ from pliant.core import Array
 from pliant.progress import Progress, silent
 from pliant.report.animation import animate
 from pliant.report.drawing import write_picture
-from pliant.report.figures import Plot
-from pliant.report.page import write_report
+from pliant.report.figures import Heatmap, Plot
+from pliant.report.page import PageTable, write_report
 from pliant.report.scene import DrawnScene
 from pliant.store import Header, Trajectory, TrajectoryWriter, read_trajectory
 
@@ -41,6 +41,9 @@ class Outcome:
     reached: bool = True
     message: str = "done"
     notes: Sequence[str] = ()  # printed below the result, such as the certificate of a plan
+    tables: Sequence[PageTable] = ()
+    heatmaps: Sequence[Heatmap] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)  # further content of result.json
 
 
 def result_content(outcome: Outcome, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,6 +58,7 @@ def result_content(outcome: Outcome, fields: Mapping[str, Any]) -> dict[str, Any
             for name, m in outcome.metrics.items()
         },
         "notes": list(outcome.notes),
+        **outcome.data,
     }
 
 
@@ -66,7 +70,15 @@ def write_page(
     notes = [*([] if outcome.message == "done" else [outcome.message]), *outcome.notes]
     paper = content.get("paper")
     page = {**content, "paper": None if paper is None else f"paper {paper}"}
-    return write_report(folder, page, outcome.plots, media=media, notes=notes)
+    return write_report(
+        folder,
+        page,
+        outcome.plots,
+        media=media,
+        notes=notes,
+        tables=outcome.tables,
+        heatmaps=outcome.heatmaps,
+    )
 
 
 def write_animation(

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pliant.core import InputError, quoted
-from pliant.report.figures import Plot, plot_svg
+from pliant.report.figures import Heatmap, Plot, heatmap_svg, plot_svg
 from pliant.report.template import CSS, PAGE
 from pliant.store import write_atomic
 
@@ -23,6 +24,15 @@ MEDIA = {
 GOOD = ("ok", "done", "converged", "solved", "reached")
 
 
+@dataclass(frozen=True, kw_only=True)
+class PageTable:
+    """A table of a page: rows of texts and numbers under named columns."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
 def write_report(
     folder: str | Path,
     result: Mapping[str, Any],
@@ -30,9 +40,11 @@ def write_report(
     *,
     media: Sequence[str] = (),
     notes: Sequence[str] = (),
+    tables: Sequence[PageTable] = (),
+    heatmaps: Sequence[Heatmap] = (),
 ) -> Path:
     """Write `folder`/report.html and return its path. `media` are names of animations and pictures
-    in the folder; `notes` are paragraphs.
+    in the folder; `notes` are paragraphs, `tables` and `heatmaps` sections of the page.
 
     `result` needs a `name`. It may have `status`, `shows` (a description), `paper`, `metrics`,
     `settings` (name to value), `seed`, `seconds` and `versions`, as in result.json. A metric is a
@@ -41,7 +53,14 @@ def write_report(
     path = Path(folder) / "report.html"
     write_atomic(
         path,
-        render_report(result, plots, media=[Path(folder) / name for name in media], notes=notes),
+        render_report(
+            result,
+            plots,
+            media=[Path(folder) / name for name in media],
+            notes=notes,
+            tables=tables,
+            heatmaps=heatmaps,
+        ),
     )
     return path
 
@@ -52,15 +71,17 @@ def render_report(
     *,
     media: Sequence[Path] = (),
     notes: Sequence[str] = (),
+    tables: Sequence[PageTable] = (),
+    heatmaps: Sequence[Heatmap] = (),
 ) -> str:
     """Return the page as HTML."""
     _check(result)
+    pictures = "".join([*map(_heatmap, heatmaps), *map(_plot, plots)])
     sections = [
         _section("Motion", "".join(map(_media_figure, media))),
+        *(_section(table.title, _table(table)) for table in tables if table.rows),
         _section("Results", metrics_table(result.get("metrics") or {})),
-        _section(
-            "Plots", f'<div class="plots">{"".join(map(_plot, plots))}</div>' if plots else ""
-        ),
+        _section("Plots", f'<div class="plots">{pictures}</div>' if pictures else ""),
         _section("Settings", _pairs(result.get("settings") or {})),
         _section("How it was made", _pairs(_provenance(result))),
     ]
@@ -131,6 +152,25 @@ def _provenance(result: Mapping[str, Any]) -> dict[str, Any]:
     versions = result.get("versions") or {}
     named = versions if isinstance(versions, Mapping) else {"versions": versions}
     return {key: result[key] for key in ("seed", "seconds") if key in result} | dict(named)
+
+
+def _table(table: PageTable) -> str:
+    """Return a table as HTML; the first column has the names of the rows."""
+    head = "".join(f"<th>{_text(name)}</th>" for name in table.columns)
+    rows = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in table.rows)
+    return (
+        f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+        "</div>"
+    )
+
+
+def _cell(value: Any) -> str:
+    return f"<td>{_text(value)}</td>"
+
+
+def _heatmap(heatmap: Heatmap) -> str:
+    uri = _data_uri("image/svg+xml", heatmap_svg(heatmap))
+    return f'<figure class="plot"><img alt="{_text(heatmap.title)}" src="{uri}"></figure>'
 
 
 def _plot(plot: Plot) -> str:

@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image
 
 from pliant.core import Array, Dynamics, InputError, counted
+from pliant.design import Fit
 from pliant.dynamics import Rollout
 from pliant.learning import SeedResults, TrainingResult
 from pliant.optimisation.result import OptimisationResult
@@ -19,6 +20,7 @@ from pliant.planners.inverse_control import UNREACHABLE, ControllerLog
 from pliant.problem import Goal, Problem
 from pliant.report.drawing import draw, make_stage
 from pliant.report.figures import Plot
+from pliant.report.fit_report import fit_outcome
 from pliant.report.link_scene import link_scene, rest_pose
 from pliant.report.model_plots import (
     Motion,
@@ -87,7 +89,7 @@ def _write(report: ResultReport, result: Any, folder: Path, *, small: bool) -> N
     key = content_key(made if motion is None else {**made, "controls": motion.controls})
     if motion is not None:
         write_trajectory(folder, motion.states, motion.controls, dt=motion.summary.dt, key=key)
-    if isinstance(result, Plan | TrainingResult | OptimisationResult):
+    if isinstance(result, Plan | TrainingResult | OptimisationResult | Fit):
         result.save(folder)
     if isinstance(result, Plan):
         result.to_csv(folder / "plan.csv")
@@ -464,7 +466,7 @@ def _optimisation_metrics(result: OptimisationResult) -> dict[str, Metric]:
     return metrics | {name: Metric(value=value, unit="") for name, value in few.items()}
 
 
-def _convergence_plots(result: OptimisationResult) -> list[Plot]:
+def _convergence_plots(result: OptimisationResult | Fit) -> list[Plot]:
     """Return plots of the value and the gradient norm over the iterations."""
     rows = np.arange(len(result.history))
     plots = []
@@ -483,6 +485,20 @@ def _convergence_plots(result: OptimisationResult) -> list[Plot]:
     return plots
 
 
+def _fit_report(fit: Fit, title: str | None) -> ResultReport:
+    name = title or f"{fit.identity['robot']} identification"
+    outcome, motion = fit_outcome(fit, name)
+    count = counted(len(fit.predictions), "measurement")
+    return ResultReport(
+        name=name,
+        shows=f"Identification of {', '.join(fit.values)} from {count}, by {fit.method}.",
+        outcome=replace(outcome, plots=[*outcome.plots, *_convergence_plots(fit)]),
+        motion=motion,
+        settings={"method": fit.method, **_filled(fit.settings)},
+        seconds=fit.history[-1].seconds,
+    )
+
+
 _REPORTS: dict[type, Callable[[Any, str | None], ResultReport]] = {
     Plan: _plan_report,
     Rollout: _rollout_report,
@@ -490,6 +506,7 @@ _REPORTS: dict[type, Callable[[Any, str | None], ResultReport]] = {
     TrainingResult: _training_report,
     SeedResults: _seeds_report,
     OptimisationResult: _optimisation_report,
+    Fit: _fit_report,
 }
 
 
