@@ -87,6 +87,19 @@ def test_quadratic_minimum_is_found(method):
     assert result.value == min(row.value for row in result.history)
 
 
+def test_lbfgsb_takes_longer_steps_where_the_curvature_is_negative():
+    """Down a hill to a bound: steps of 0.1, 0.2, 0.4, ... reach 100 in 10 steps."""
+    hill = FunctionObjective(
+        function=lambda z: -(z[0] ** 2),
+        gradient_function=lambda z: -2.0 * z,
+        start=[1.0],
+        upper=100.0,
+    )
+    result = run(hill, "lbfgsb", iterations=15)
+    assert result.status.ok
+    assert result.z[0] == 100.0
+
+
 @pytest.mark.parametrize("method", sorted(set(ALL) - {"sgd"}))  # it needs 1e5 iterations
 def test_rosenbrock_minimum_is_found(method):
     result = run(rosenbrock(), method)

@@ -244,6 +244,62 @@ def test_shared_initial_state_moves_all_scenes():
     assert taylor_order(objective, some_point(objective)) == pytest.approx(2.0, abs=0.05)
 
 
+# Knots of controls
+
+
+def with_knots(rule, knots=3, **parts):
+    terms = [*terms_of(model_of(rule))[:2]]
+    variables = [Variable("controls", knots=knots), "initial.velocity"]
+    return Problem(model=model_of(rule), steps=STEPS, terms=terms, variables=variables, **parts)
+
+
+def test_controls_between_knots_are_interpolated_linearly():
+    objective = ProblemObjective(with_knots("point mass", limits=[Limit(lower=-2.0, upper=2.0)]))
+    z = some_point(objective, 0.5)
+    rows = 2.0 * z[:6].reshape(3, 2)  # half the width of the limits
+    at = np.linspace(0.0, 1.0, STEPS)
+    expected = [np.interp(at, [0.0, 0.5, 1.0], row) for row in rows.T]
+    controls = objective.named_values(z)["controls"]
+    np.testing.assert_allclose(controls, np.transpose(expected), atol=1e-14)
+    np.testing.assert_array_equal(controls[[0, -1]], rows[[0, -1]])
+
+
+@pytest.mark.parametrize("rule", ["point mass", "MaterialPoint"])
+def test_gradient_by_knots_passes_taylor_test(rule):
+    objective = ProblemObjective(with_knots(rule))
+    near = 1e-3 if rule == "MaterialPoint" else 5e-2
+    z = some_point(objective, near)
+    assert taylor_order(objective, z, size=1e-2 * near) == pytest.approx(2.0, abs=0.1)
+
+
+def test_forward_sensitivities_by_knots_agree_with_the_adjoint():
+    objective = ProblemObjective(
+        replace(squares("ImplicitEuler", ["controls"]), variables=[Variable("controls", knots=2)])
+    )
+    z = some_point(objective)
+    found, expected = objective.jacobian(z), objective.gradient(z).gradient
+    np.testing.assert_allclose(found.jacobian.T @ found.residuals, expected, rtol=1e-9)
+
+
+def test_start_at_knots_is_that_of_the_controls_there():
+    table = np.arange(12.0).reshape(6, 2)
+    problem = with_knots("point mass", scenes=[Scene(controls=None)])
+    guess = replace(problem, variables=[Variable("controls", knots=3, start=table[[0, 2, 5]])])
+    values = guess.layout.values(guess.layout.start)["controls"]
+    np.testing.assert_array_equal(values[[0, 5]], table[[0, 5]])
+
+
+@pytest.mark.parametrize("knots", [1, 7, 2.5])
+def test_wrong_number_of_knots_is_an_error(knots):
+    with pytest.raises(InputError, match="knots in 6 steps; give 2 or more"):
+        _ = with_knots("point mass", knots).layout
+
+
+def test_knots_of_a_parameter_are_an_error():
+    with pytest.raises(InputError, match="only controls have them"):
+        Variable("body.E", knots=3)
+
+
 # Residuals and Jacobians
 
 
@@ -385,6 +441,18 @@ def test_constraint_jacobian_passes_taylor_test(rule, few):
     ]
     assert np.log2(errors[0] / errors[1]) == pytest.approx(2.0, abs=0.1)
     np.testing.assert_array_equal(now.constraints, objective.gradient(z).constraints)
+
+
+@pytest.mark.parametrize("rule", ["point mass", "MaterialPoint"])
+def test_sweep_of_the_gradient_gives_the_jacobian_of_the_constraints(rule):
+    """Models without forward sensitivities need one sweep for both, the others if it is cheaper."""
+    limits = [Limit(lower=-9.0, upper=7.0, order=1)]
+    objective = ProblemObjective(constrained(rule, ["controls"], limits))
+    z = some_point(objective, 1e-3)
+    both, alone = objective.gradient(z), objective.constraint_jacobian(z)
+    np.testing.assert_allclose(both.constraint_jacobian, alone.constraint_jacobian, rtol=1e-12)
+    assert both.simulations == 2
+    assert objective.gradient(z, samples=[0]).constraint_jacobian is None
 
 
 def test_mean_squared_velocity_of_the_last_state_is_a_constraint():

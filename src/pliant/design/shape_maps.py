@@ -4,7 +4,7 @@ Each parameter has a map `move(points, value, start)`, which is the identity at 
 maps accept complex numbers, so their derivatives by the parameters are exact (complex step).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Protocol, runtime_checkable
@@ -16,6 +16,7 @@ from pliant.core import Array, InputError, finite_array, quoted, require_number,
 
 PREFIX = "shape."  # of the names of shape parameters among those of a model
 AXES = {"x": 0, "y": 1, "z": 2}
+DIRECTIONS = (*AXES, *(f"-{axis}" for axis in AXES))
 
 
 @runtime_checkable
@@ -39,7 +40,8 @@ class Stretch:
     """The length of a robot along an axis, or of a part of it.
 
     Points between `origin` and `origin + value` are stretched about `origin`; points beyond move
-    with the end, and points before stay in place.
+    with the end, and points before stay in place. "-z" is the axis z downwards, from `origin` to
+    `origin - value`.
 
     >>> import numpy as np
     >>> from pliant.design import Stretch
@@ -49,7 +51,7 @@ class Stretch:
            [0.3 , 0.  , 0.  ]])
     """
 
-    axis: str  # "x", "y" or "z"
+    axis: str  # "x", "y", "z", "-x", "-y" or "-z"
     value: float  # [m]
     origin: float = 0.0  # [m] coordinate of the end that stays in place
     lower: float = 0.0  # [m] exclusive bounds
@@ -57,16 +59,17 @@ class Stretch:
     unit: str = "m"
 
     def __post_init__(self) -> None:
-        _check_axis("A Stretch", self.axis)
+        _check_axis("A Stretch", self.axis, DIRECTIONS)
         require_positive("The value of a Stretch", self.value, "m")
         _check_bounds("a Stretch", self)
 
     def move(self, points: Array, value: Any, start: float) -> Array:
-        k = _column(self.axis, points)
-        along = points[:, k] - self.origin
+        k, sign = _column(self.axis[-1], points), -1.0 if self.axis[0] == "-" else 1.0
+        along = sign * (points[:, k] - self.origin)
         beyond = np.maximum(along.real - start, 0.0) > 0.0
         moved = np.where(beyond, along + (value - start), along * (value / start))
-        return _with_column(points, k, self.origin + np.where(along.real > 0.0, moved, along))
+        along = np.where(along.real > 0.0, moved, along)
+        return _with_column(points, k, self.origin + sign * along)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,9 +200,9 @@ class ShapeParameter:
         return np.asarray(self.function(points, value, start))
 
 
-def _check_axis(name: str, axis: object) -> None:
-    if axis not in tuple(AXES):
-        raise InputError(f"{name} has the axis {quoted(axis)}; choose one of x, y, z.")
+def _check_axis(name: str, axis: object, known: Sequence[str] = tuple(AXES)) -> None:
+    if axis not in tuple(known):
+        raise InputError(f"{name} has the axis {quoted(axis)}; choose one of {', '.join(known)}.")
 
 
 def _check_bounds(name: str, parameter: ShapeMap) -> None:

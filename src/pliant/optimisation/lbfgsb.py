@@ -32,7 +32,8 @@ class LBFGSB:
     first_step : largest change of a variable in the first step
 
     A quadratic program finds the step within the bounds. A step that fails or does not lower the
-    value enough is shortened. Raises InputError for a first step that is not positive.
+    value enough is shortened. Where the curvature is not positive, the first step doubles. Raises
+    InputError for a first step that is not positive.
 
     >>> from pliant.optimisation import LBFGSB
     >>> LBFGSB(first_step=0.05).name
@@ -66,10 +67,12 @@ class LbfgsOptimiser:
     stopping: Stopping
     value: float = 0.0
     first_value: float = 0.0
+    reach: float = 0.0  # largest change of a variable without pairs
     pairs: deque[tuple[Array, Array]] = field(default_factory=lambda: deque(maxlen=LBFGS_PAIRS))
 
     def __post_init__(self) -> None:
         self.z, self.gradient = self.evaluator.start, np.zeros(self.evaluator.n)
+        self.reach = self.method.first_step
 
     def first(self) -> Iterate:
         """Return the start."""
@@ -88,6 +91,7 @@ class LbfgsOptimiser:
         z, found = self._line_search(d)
         if found is None and self.pairs:  # start again from the gradient
             self.pairs.clear()
+            self.reach = self.method.first_step
             d, gain = self._step()
             z, found = self._line_search(d)
         if found is None:
@@ -97,6 +101,8 @@ class LbfgsOptimiser:
         s, y = z - self.z, np.asarray(found.gradient) - self.gradient
         if s @ y > 1e-8 * np.linalg.norm(s) * np.linalg.norm(y):
             self.pairs.append((s, y))
+        else:
+            self.reach *= 2.0
         self.z, self.value = z, found.value
         self.gradient = np.array(found.gradient, float)
         return self._iterate(float(np.abs(s).max()))
@@ -105,7 +111,7 @@ class LbfgsOptimiser:
         """Return the minimiser of the quadratic model within the bounds, and its decrease."""
         g = self.gradient
         lower, upper = (bound - self.z for bound in self.evaluator.bounds)
-        first = float(np.abs(g).max()) / self.method.first_step or 1.0
+        first = float(np.abs(g).max()) / self.reach or 1.0
         B = bfgs_approximation(len(g), first, list(self.pairs))
         d = -B.solve(g)
         if np.any(d < lower) or np.any(d > upper):
@@ -156,6 +162,7 @@ class LbfgsOptimiser:
             values={
                 "value": self.value,
                 "first_value": self.first_value,
+                "reach": self.reach,
                 "n_pairs": len(self.pairs),
             },
         )
@@ -166,6 +173,7 @@ class LbfgsOptimiser:
         self.pairs = restored_pairs(state.arrays["pairs"], int(state.values["n_pairs"]))
         self.value = float(state.values["value"])
         self.first_value = float(state.values["first_value"])
+        self.reach = float(state.values["reach"])
 
 
 def shortening(change: float, slope: float) -> float:

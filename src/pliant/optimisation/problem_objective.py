@@ -138,35 +138,49 @@ class ProblemObjective:
         )
 
     def gradient(self, z: Array, samples: Indices | None = None) -> ObjectiveEvaluation:
-        """Return the value and its gradient (n,), by one checkpointed sweep for each scene."""
+        """Return the value and its gradient (n,), by one checkpointed sweep for each scene. With
+        all scenes, the same sweep gives the Jacobian of the constraints if it takes adjoints."""
         self._require_gradients()
-        chosen, rows = self._chosen(samples), []
+        chosen, rows, jacobians = self._chosen(samples), [], []
+        with_rows = samples is None and self._takes_adjoints
         total, g = self._parameter_terms(z)
         total, g = total * len(chosen) / self.n_samples, g * len(chosen) / self.n_samples
         for count, k in enumerate(chosen, start=1):
             try:
-                run, adjoints, gradients = self._scene_gradients(k, z)
+                run, adjoints, gradients = self._scene_gradients(k, z, with_rows)
                 rows.append(self.scene_constraints[k].values(run))
             except FAILURES as why:
                 return self._failure(k, why, 2 * count)
-            self.dependencies.record(k, adjoints[1:], gradients[1:])
+            first = 1 + (self.scene_constraints[k].n_state_rows if with_rows else 0)
+            self.dependencies.record(k, adjoints[first:], gradients[first:])
+            by_states = gradients[1:first]
+            jacobians.append(self.scene_constraints[k].by_variables(self.scene(k, z), by_states))
             total += self.problem.scene_weights[k] * run.cost
             g += self.problem.scene_weights[k] * gradients[0]
         return ObjectiveEvaluation(
             value=total,
             gradient=g,
             constraints=np.concatenate(rows) if samples is None else None,
+            constraint_jacobian=np.concatenate(jacobians) if with_rows else None,
             simulations=2 * len(chosen),
         )
 
-    def _scene_gradients(self, k: int, z: Array) -> tuple[ReverseRun, list[Adjoint], list[Array]]:
-        """Return the finished run of a scene and the gradients (n,) of its objective and of terms
-        that are still to be tested."""
+    def _scene_gradients(
+        self, k: int, z: Array, with_rows: bool
+    ) -> tuple[ReverseRun, list[Adjoint], list[Array]]:
+        """Return the finished run of a scene and the gradients (n,) of its objective, of its
+        constraints on states if asked for, and of terms that are still to be tested."""
 
         def outputs(run: ReverseRun) -> list[Adjoint]:
-            return [run.objective_adjoint(), *self.dependencies.adjoints(run, k)]
+            rows = self.scene_constraints[k].adjoints(run) if with_rows else []
+            return [run.objective_adjoint(), *rows, *self.dependencies.adjoints(run, k)]
 
         return self.scene(k, z).gradients(self.checkpoints, outputs)
+
+    @property
+    def _takes_adjoints(self) -> bool:
+        """Whether the sweep of the gradient gives the Jacobian of the constraints as well."""
+        return all(one.takes_adjoints(self.layout.size) for one in self.scene_constraints)
 
     # Residuals
 

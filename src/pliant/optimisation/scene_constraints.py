@@ -81,29 +81,40 @@ class SceneConstraints:
             out += [run.adjoint({index: slope}) for slope in row_jacobian(row, run.values[index])]
         return out
 
-    def jacobian(self, scene: SceneRun, checkpoints: Checkpoints) -> tuple[ReverseRun, Array]:
-        """Return the finished run of a scene with `extra` and the derivative (m, n) of the rows.
+    @property
+    def n_state_rows(self) -> int:
+        """The number of rows that constrain states."""
+        limits = sum(len(bound.lower) * self.problem.steps for bound in self.limits)
+        return len(self.bounds[0]) - limits
 
-        It takes forward sensitivities if they are available and cheaper, else one adjoint for
-        each row, all in one sweep.
-        """
-        n_rows = len(self.bounds[0]) - sum(len(b.lower) * self.problem.steps for b in self.limits)
-        if isinstance(self.problem.model, Linearizable) and scene.layout.size < n_rows:
+    def takes_adjoints(self, n: int) -> bool:
+        """Return whether adjoints are the way to the derivative by n variables: one for each row
+        on states. Forward sensitivities are another, if the model has them and they are fewer."""
+        return not isinstance(self.problem.model, Linearizable) or n >= self.n_state_rows
+
+    def by_variables(self, scene: SceneRun, by_states: list[Array]) -> Array:
+        """Return the derivative (m, n) of the rows, from the gradients (n,) of those on states."""
+        rows = [g[None] for g in by_states]
+        rows += [stencil_jacobian(scene, bound.stencil) for bound in self.limits]
+        return np.concatenate([np.zeros((0, scene.layout.size)), *rows])
+
+    def jacobian(self, scene: SceneRun, checkpoints: Checkpoints) -> tuple[ReverseRun, Array]:
+        """Return the finished run of a scene with `extra` and the derivative (m, n) of the rows."""
+        if not self.takes_adjoints(scene.layout.size):
             run, observed = scene.observe_jacobian()
-            rows = [
-                row_jacobian(row, y) @ J
+            by_states = [
+                slope
                 for row, y, J in zip(
                     self.problem.constraint_rows,
                     run.values[run.first_extra :],
                     observed[run.first_extra :],
                     strict=True,
                 )
+                for slope in row_jacobian(row, y) @ J
             ]
         else:
-            run, _, found = scene.gradients(checkpoints, self.adjoints)
-            rows = [g[None] for g in found]
-        rows += [stencil_jacobian(scene, bound.stencil) for bound in self.limits]
-        return run, np.concatenate([np.zeros((0, scene.layout.size)), *rows])
+            run, _, by_states = scene.gradients(checkpoints, self.adjoints)
+        return run, self.by_variables(scene, by_states)
 
 
 def row_value(row: ConstraintRow, y: Array) -> Array:

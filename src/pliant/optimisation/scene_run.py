@@ -160,9 +160,7 @@ class Tangents:
         out = np.zeros((n_controls, len(self.run.z)))
         for block in self.run.layout.of_scene(self.run.k):
             if block.kind == "controls":
-                rows = slice(k * n_controls, (k + 1) * n_controls)
-                columns = np.arange(len(self.run.z))[block.at][rows]
-                out[np.arange(n_controls), columns] = block.slope(self.run.z)[rows]
+                out[:, block.at] = block.step_jacobian(self.run.z, k)
         return out
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pliant.core import Array, InputError, Param, nearest, quoted, require_kind
+from pliant.core import Array, InputError, Param, is_integer, nearest, quoted, require_kind
 
 if TYPE_CHECKING:
     from pliant.problem.problem import Problem
@@ -38,8 +38,10 @@ class Variable:
     scale : typical change, a number or one for each entry; "log" for the logarithm of a positive
         parameter, which is the default for E and density; None to choose it from the bounds and
         the value
-    start : first value; None for that of the model. Of controls: (n_controls,) or (steps,
-        n_controls).
+    start : first value; None for that of the model. Of controls: (n_controls,), or one row for
+        each step or knot.
+    knots : of controls: the number of rows that are variables, the first and the last step among
+        them. Controls between knots are interpolated linearly in time. None for one in each step.
     scenes : of an initial state: "each" for one in each scene, or "shared" for a common one
 
     Problem raises InputError for values that do not fit the model.
@@ -55,9 +57,14 @@ class Variable:
     scale: ArrayLike | str | None = None
     start: ArrayLike | None = None
     scenes: str = "each"
+    knots: int | None = None
 
     def __post_init__(self) -> None:
         require_kind("The name of a variable", self.name, str, "give a name such as 'controls'")
+        if self.knots is not None and self.name != CONTROLS:
+            raise InputError(
+                f"The variable '{self.name}' has knots; only controls have them, so omit knots."
+            )
         if self.scenes not in ("each", "shared"):
             raise InputError(
                 f"The variable '{self.name}' has scenes={quoted(self.scenes)}; take 'each' or "
@@ -81,6 +88,7 @@ class VariableBlock:
     first: Array  # (n,) start, in units of the variable
     lower: Array  # (n,)
     upper: Array  # (n,)
+    knots: Array | None = None  # (steps, n_knots) the share of each knot in the controls of a step
 
     def physical(self, z: Array) -> Array:
         """Return v (n,) for all variables z. Round-off does not exceed the bounds."""
@@ -91,6 +99,29 @@ class VariableBlock:
     def slope(self, z: Array) -> Array:
         """Return dv/dz (n,)."""
         return self.reference * np.exp(z[self.at]) if self.log else self.scale
+
+    def value(self, v: Array) -> Array:
+        """Return the value of the variable from v (n,): controls of all steps from their knots."""
+        return v.reshape(self.shape) if self.knots is None else self.knots @ v.reshape(self.shape)
+
+    def value_vjp(self, bar: Array) -> Array:
+        """Return the gradient (n,) by v from that by the value."""
+        if self.knots is None:
+            return bar.ravel()
+        return (self.knots.T @ bar.reshape(len(self.knots), -1)).ravel()
+
+    def value_jacobian(self, z: Array) -> Array:
+        """Return the derivative (value's size, n) of the flat value by z."""
+        slope = self.slope(z)
+        return np.diag(slope) if self.knots is None else self._controls_jacobian(self.knots) * slope
+
+    def step_jacobian(self, z: Array, k: int) -> Array:
+        """Return the derivative (n_controls, n) of the controls of step k by z."""
+        shares = np.eye(self.shape[0]) if self.knots is None else self.knots
+        return self._controls_jacobian(shares[k]) * self.slope(z)
+
+    def _controls_jacobian(self, shares: Array) -> Array:
+        return np.kron(shares, np.eye(self.shape[1]))
 
     def scaled(self, v: Array) -> Array:
         """Return z (n,) for values v."""
@@ -140,7 +171,7 @@ class VariableLayout:
             v = block.physical(z)
             if block.kind == INITIAL:
                 v = self._initial_value(block, z)
-            out[block.name] = v.reshape(block.shape)
+            out[block.name] = block.value(v)
         return out
 
     def _initial_value(self, block: VariableBlock, z: Array) -> Array:
@@ -163,7 +194,7 @@ class VariableLayout:
         for block in self.of_scene(scene):
             v = block.physical(z)
             if block.kind == CONTROLS:
-                controls = v.reshape(problem.steps, problem.model.n_controls)
+                controls = block.value(v)
             elif block.kind == "params":
                 params = problem.parameter_values.copy() if params is None else params
                 params[block.target] = v
@@ -193,7 +224,7 @@ class VariableLayout:
         g = np.zeros(self.size)
         by_kind = {CONTROLS: controls.ravel(), "params": params, INITIAL: change}
         for block in self.of_scene(scene):
-            g[block.at] = block.slope(z) * by_kind[block.kind][block.target]
+            g[block.at] = block.slope(z) * block.value_vjp(by_kind[block.kind][block.target])
         return g
 
     def changes(self, z: Array, scene: int, kind: str, size: int) -> Array:
@@ -201,8 +232,7 @@ class VariableLayout:
         out = np.zeros((size, self.size))
         for block in self.of_scene(scene):
             if block.kind == kind:
-                rows, columns = np.arange(size)[block.target], np.arange(self.size)[block.at]
-                out[rows, columns] = block.slope(z)
+                out[block.target, block.at] = block.value_jacobian(z)
         return out
 
 
@@ -289,24 +319,41 @@ def _label(problem: "Problem", name: str, scenes: Sequence[int]) -> str:
 
 def _controls_block(problem: "Problem", variable: Variable, k: int, n: int) -> VariableBlock:
     scene = problem.scene_problems[k]
-    shape = (scene.steps, scene.model.n_controls)
+    share = knot_shares(scene.steps, variable.knots)
+    shape = (scene.steps if share is None else share.shape[1], scene.model.n_controls)
     bounds = [bound for bound in scene.control_bounds if bound.order == 0]
     lower = np.max([bound.lower for bound in bounds], axis=0)
     upper = np.min([bound.upper for bound in bounds], axis=0)
     label = _label(problem, CONTROLS, (k,))
-    first = _entries(label, variable.start, shape, scene.guess(), "start").ravel()
+    guess = scene.guess() if share is None else scene.guess()[share.argmax(axis=0)]
+    first = _entries(label, variable.start, shape, guess, "start").ravel()
     return _block(
         variable,
         name=label,
         kind=CONTROLS,
         scenes=(k,),
         n=n,
-        target=slice(0, first.size),
+        target=slice(0, scene.steps * shape[1]),
         shape=shape,
         first=first,
         reference=np.zeros(first.size),
-        range_=(np.tile(lower, scene.steps), np.tile(upper, scene.steps)),
+        range_=(np.tile(lower, shape[0]), np.tile(upper, shape[0])),
+        knots=share,
     )
+
+
+def knot_shares(steps: int, knots: int | None) -> Array | None:
+    """Return the share (steps, knots) of each knot in the controls of a step, for knots at equal
+    distances in time; None for a knot in each step."""
+    if knots is None:
+        return None
+    if not is_integer(knots) or not 2 <= knots <= steps:
+        raise InputError(
+            f"The controls have {quoted(knots)} knots in {steps} steps; give 2 or more, at most "
+            "one for each step."
+        )
+    at = np.linspace(0.0, knots - 1.0, steps)
+    return np.maximum(1.0 - np.abs(at[:, None] - np.arange(knots)), 0.0)
 
 
 def _param_block(

@@ -7,6 +7,7 @@
 """
 
 from pliant.zoo.robots.biped_robot import biped
+from pliant.zoo.robots.chamber_arm import chamber_arm
 from pliant.zoo.robots.cylinder import silicone_cylinder
 from pliant.zoo.robots.diamond_robot import diamond
 from pliant.zoo.robots.finger import hydraulic_finger
@@ -19,6 +20,7 @@ from pliant.zoo.robots.swimmer_robot import swimmer
 
 __all__ = [
     "biped",
+    "chamber_arm",
     "diamond",
     "hydraulic_finger",
     "hydraulic_pendulum",
