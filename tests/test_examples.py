@@ -313,3 +313,25 @@ def test_pytorch_guide_code_runs() -> None:
     assert names["height"].max().item() > 0.02  # [m], 0.01 at rest
     exec(loop, names)
     assert names["weights"].grad.abs().max().item() > 0.0
+
+
+def test_hanging_arm_becomes_long_enough() -> None:
+    for line in output("15_lengthen_arm.py").splitlines():
+        stretched, length, distance = numbers(line.split(":")[1])
+        assert stretched > 75.0  # [mm], with all pressures at their limit
+        sag = (1.0 - 0.3**2) * 1000.0 * 9.81 * length**2 / (2.0 * 1e5)  # of a wide bar [m]
+        assert length + sag == pytest.approx(0.42, abs=2e-3)  # the tip still moves a little
+        assert distance < 1.0  # [mm]
+
+
+def test_shapes_guide_code_runs() -> None:
+    guide = (EXAMPLES.parent / "docs" / "guide" / "shapes.md").read_text()
+    names: dict = {}
+    for snippet in re.findall(r"```python\n(.*?)```", guide, re.DOTALL):
+        exec(snippet, names)
+    assert names["result"].value < 1e-10  # [m^2]
+    length = names["best"][0]
+    assert 0.33 < length < 0.345  # it sags
+    height = float(names["longer"].mesh().points[:, 1].min())
+    assert height == pytest.approx(-length)
+    assert -1.2 < names["slope"][0] < -1.0  # a longer arm also sags more

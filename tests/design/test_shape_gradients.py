@@ -164,3 +164,40 @@ def test_length_and_width_of_particles(dim: int) -> None:
     controls = np.tile([0.9, 500.0][: model.n_controls], (2, 1))
     # the second derivative of the kernel jumps where a particle crosses half a cell
     assert_taylor_slope_two(model, controls, np.array([2e4, 0.11, 0.021]), 5e-4)
+
+
+def test_radius_and_angle_of_particles() -> None:
+    """A chamber about an axis becomes thicker, and the arm beyond it bends with its cable."""
+    make = arm(
+        1,
+        loads=[arm(1).loads[0]],
+        damping=pl.Damping(mass=0.5),
+        supports=[pl.Support(region="x-")],
+    )
+    parameters = {
+        "radius": RadialStretch(axis="x", value=0.02, centre=(0.0, 0.01, 0.01), lower=0.01),
+        "angle": Rotation(
+            axis="z", centre=(0.03, 0.01, 0.01), along="x", beyond=0.03, blend=0.03, lower=-1.0
+        ),
+    }
+    robot = ParametrisedRobot(make=make, parameters=parameters)
+    model = robot.model(pl.MaterialPoint, dt=0.005, cell=0.008)
+    assert_taylor_slope_two(model, np.tile([0.9, 500.0], (2, 1)), np.array([0.021, 0.2]), 5e-4)
+
+
+@pytest.mark.parametrize("kind", [pl.ImplicitEuler, pl.MaterialPoint])
+def test_length_downwards_moves_chambers_of_a_hanging_arm(kind: Any) -> None:
+    """The support stays in place, and chambers, regions and the tip move with the length."""
+    make = pl.robots.chamber_arm(length=0.3, E=1e5, plane=True)
+    down = length(axis="-y", value=0.3, lower=0.2, upper=0.6)
+    robot = ParametrisedRobot(make=make, parameters={"length": down})
+    options = {"dt": 0.02} if kind is pl.ImplicitEuler else {"dt": 0.01, "cell": 0.03}
+    model = robot.model(kind, **options)
+    controls = np.tile(np.linspace(0.0, 1e4, 8), (2, 1))
+    near = 0.02 if kind is pl.ImplicitEuler else 5e-4
+    assert_taylor_slope_two(model, controls, np.array([0.33]), near)
+    found = robot.mesh_at([0.33])
+    held = np.unique(found.facets("y+"))
+    np.testing.assert_array_equal(found.points[held], robot.mesh.points[held])
+    chamber = np.unique(found.corners[found.regions["left4"]])
+    np.testing.assert_allclose(np.ptp(found.points[chamber][:, 1]), 0.33 / 5)

@@ -7,6 +7,7 @@ import numpy as np
 from pliant.core import Array
 from pliant.optimisation import OptimisationMethod, OptimisationResult, ProblemObjective, optimise
 from pliant.optimisation.result import OPTIMISATION
+from pliant.store import remove_files
 from pliant.zoo.experiment import ExperimentRun
 
 
@@ -19,10 +20,13 @@ def optimise_in(
     iterations: int,
     seed: int = 0,
 ) -> OptimisationResult:
-    """Optimise in a folder of the run. With its `resume`, an optimisation there is continued.
+    """Optimise in a folder of the run. With its `resume`, an optimisation there is continued, else
+    it is replaced.
 
     Raises KeyboardInterrupt if it is interrupted."""
     folder = run.folder / name
+    if not run.resume:
+        remove_files(folder, f"{OPTIMISATION.noun}*")
     result = optimise(
         objective,
         method,
