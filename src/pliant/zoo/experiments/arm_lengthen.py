@@ -17,7 +17,7 @@ from pliant.report.particle_scene import particle_scene
 from pliant.report.robot_scene import robot_scene
 from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
 from pliant.zoo.optimised_tasks import convergence, goal_distances, optimise_in, simulations_to
-from pliant.zoo.robots.chamber_arm import LENGTH, chamber_arm
+from pliant.zoo.robots.chamber_arm_robot import LENGTH, chamber_arm
 
 ARM_LENGTH, SHORTEST, LONGEST = 0.3, 0.2, 0.6  # [m]
 E, PRESSURE, DAMPING = 1e5, 2e4, 10.0  # [Pa], [Pa], [1/s]

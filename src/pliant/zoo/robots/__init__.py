@@ -7,7 +7,7 @@
 """
 
 from pliant.zoo.robots.biped_robot import biped
-from pliant.zoo.robots.chamber_arm import chamber_arm
+from pliant.zoo.robots.chamber_arm_robot import chamber_arm
 from pliant.zoo.robots.cylinder import silicone_cylinder
 from pliant.zoo.robots.diamond_robot import diamond
 from pliant.zoo.robots.finger import hydraulic_finger
