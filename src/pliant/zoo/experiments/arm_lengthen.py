@@ -22,7 +22,7 @@ from pliant.zoo.robots.chamber_arm_robot import LENGTH, chamber_arm
 ARM_LENGTH, SHORTEST, LONGEST = 0.3, 0.2, 0.6  # [m]
 E, PRESSURE, DAMPING = 1e5, 2e4, 10.0  # [Pa], [Pa], [1/s]
 BELOW = (0.0, -0.42)  # [m] the target of the length alone
-ASIDE = (0.1, -0.38)  # [m] the target of length and pressures
+ASIDE = (0.05, -0.4)  # [m] the target of length and pressures
 ERROR = 1e-3  # [m] as in the paper
 KNOTS = 4  # of the pressures, in time
 
