@@ -21,6 +21,7 @@ from pliant.core import InputError, PliantError
 from pliant.store import (
     Header,
     TrajectoryWriter,
+    check_path,
     content_key,
     has_trajectory,
     lock_folder,
@@ -44,6 +45,17 @@ def run(writer, x, steps):
         u = np.array([0.1 * k])
         x = swing(x, u)
         writer.append(x, u, energy=float(x @ x))
+
+
+@pytest.mark.parametrize("path", [None, 5, b"folder", "", "a\0b"])
+def test_what_is_not_a_path_raises_an_error_that_names_it(path):
+    with pytest.raises(InputError, match=r"^The result folder is .*(pathlib.Path|path of a file)"):
+        check_path("The result folder", path)
+
+
+@pytest.mark.parametrize("path", ["plan", Path("plan")])
+def test_text_and_paths_are_paths(path):
+    assert check_path("The result folder", path) == Path("plan")
 
 
 HEADER = Header(key=KEY, dt=0.01, n_state=2, n_controls=1, scalars=("energy",), chunk=4)

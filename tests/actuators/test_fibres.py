@@ -84,7 +84,7 @@ def test_bar_with_axial_fibres_matches_stiffer_bar():
     np.testing.assert_allclose(strains, [1e-5, 1.0 / 6e5], rtol=1e-4)
 
 
-def test_circumferential_and_radial_directions():
+def test_circumferential_and_radial_directions_follow_the_axis():
     points = np.array([[2.0, 0.0, 5.0], [0.0, 3.0, -1.0]])
     np.testing.assert_array_equal(circumferential(points), [[0, 2, 0], [-3, 0, 0]])
     np.testing.assert_array_equal(radial(points), [[2, 0, 0], [0, 3, 0]])

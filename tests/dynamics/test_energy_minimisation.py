@@ -172,7 +172,7 @@ def test_status_reports_residual_after_too_few_iterations():
     step = model.step(model.initial_state(), np.zeros(0))
     assert not step.status
     assert step.status.iterations == 1
-    assert "did not converge in 1 iterations" in step.status.text
+    assert "did not converge in 1 iteration" in step.status.text
     assert "smaller stages" in step.status.text
     with pytest.raises(StepError, match="Step 0 failed: Newton did not converge"):
         pl.simulate(model, np.zeros((1, 0)))

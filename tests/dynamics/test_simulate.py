@@ -84,7 +84,7 @@ def test_equilibrium_has_zero_net_force():
 def test_missing_equilibrium_raises_step_error():
     model = pl.Quasistatic(soft_arm(), solver_options=pl.SolverOptions(iterations=1))
     with pytest.raises(
-        StepError, match="No equilibrium was found: Newton did not converge in 1 iterations"
+        StepError, match="No equilibrium was found: Newton did not converge in 1 iteration"
     ):
         pl.equilibrium(model, np.array([0.0, 0.0, -5.0]))
 

@@ -184,9 +184,7 @@ def test_wall_of_one_cell_is_preserved():
 
 def test_small_voids_are_counted_and_not_named():
     surface = ball_with_small_voids()
-    with pytest.warns(
-        UserWarning, match="3 voids or pieces of the surface are smaller than a cell"
-    ):
+    with pytest.warns(UserWarning, match="The surface has 3 voids or pieces smaller than a cell"):
         mesh = fill(surface, 0.006)
     assert compare_fill(mesh, surface, 0.006).small_parts == 3
     assert set(mesh.surfaces) == {"outside"}

@@ -51,7 +51,11 @@ def folded_points():
             "1 of 5 points belongs to no cell .first: point 4.*remove_unused_points",
         ),
         (DUPLICATE_NODES, [[0, 1, 2, 3], [4, 5, 6, 7]], "6 of 8 nodes coincide.*merge_points"),
-        (TET, [[0, 1, 2, 3], [1, 0, 3, 2]], "1 cells are duplicates .first: cells 0 and 1"),
+        (
+            TET,
+            [[0, 1, 2, 3], [1, 0, 3, 2]],
+            "1 of 2 cells repeats another one .first: cells 0 and 1",
+        ),
         (FLAT_TET, ONE_CELL, "1 of 1 tetrahedron is flat"),
         (
             TET,

@@ -153,7 +153,7 @@ def test_centroid_is_weighted_by_mass():
     assert part.observe(model.initial_state()) == pytest.approx([0.025, 0.05])
 
 
-def test_centroid_of_beams_and_point_masses():
+def test_centroid_of_beams_and_point_masses_is_their_mean_position():
     model = pl.ImplicitEuler(rods(), dt=0.01)
     observer = attach_observer(CentroidObserver(k=2), model)
     y = observer.observe(model.initial_state()).reshape(2, 2, 3)
@@ -215,7 +215,7 @@ def test_clusters_of_separate_heaps_are_the_heaps():
         assert found[0, 0] == 2  # sorted by x
 
 
-def test_as_many_clusters_as_points(raises_clear_error):
+def test_clusters_are_at_most_the_number_of_different_points(raises_clear_error):
     points = np.array([[0.0], [1.0], [1.0], [5.0]])
     assert k_means(points, np.ones(4), 3, 0).tolist() == [0, 1, 1, 2]
     raises_clear_error(lambda: k_means(points, np.ones(4), 4, 0), "3 different points, but 4")
@@ -233,7 +233,7 @@ def test_strain_is_zero_under_a_rigid_motion(kind, models):
 
 
 @pytest.mark.parametrize("kind", MAKE)
-def test_strain_of_an_affine_motion(kind, models):
+def test_strain_of_an_affine_motion_matches_its_closed_form(kind, models):
     """F and its rate L F give E = (F^T F - I) / 2 and the rate F^T sym(L) F."""
     model, n = models[kind], models[kind].body.rest.size // 2
     F, L = np.array([[1.2, 0.3], [-0.1, 0.9]]), np.array([[0.5, -0.2], [0.7, 0.1]])
@@ -254,7 +254,7 @@ def test_strain_of_an_affine_motion(kind, models):
     assert np.sqrt(1.0 + 2.0 * axial[0]) == pytest.approx(np.linalg.norm(F @ a))
 
 
-def test_order_of_the_components_in_space():
+def test_strain_components_in_space_have_the_documented_order():
     block = pl.Robot(
         shape=pl.Box(size=(0.1, 0.1, 0.1)),
         divisions=(1, 1, 1),

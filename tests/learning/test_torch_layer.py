@@ -69,14 +69,14 @@ def scaled(layer):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_gradcheck_of_one_step(name, rng):
+def test_one_step_passes_the_gradcheck_of_torch(name, rng):
     model = MODELS[name]()
     step = scaled(torch_layer(model))
     assert torch.autograd.gradcheck(step, inputs(model, rng), eps=1e-7, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_gradcheck_of_a_batch_of_rollouts(name, rng):
+def test_batch_of_rollouts_passes_the_gradcheck_of_torch(name, rng):
     model = MODELS[name]()
     layer, values = torch_layer(model), torch.tensor(model.params.flat)
     rollout = lambda x, u, p: layer.rollout(x, u, p * values)
@@ -86,7 +86,7 @@ def test_gradcheck_of_a_batch_of_rollouts(name, rng):
     )
 
 
-def test_gradcheck_of_a_closed_loop_by_its_weights(rng):
+def test_closed_loop_passes_the_gradcheck_of_torch_by_its_weights(rng):
     layer = torch_layer(point.loop(hidden=(4,)))
     x = torch.tensor(layer.model.initial_state() + 0.3, requires_grad=True)
     w = torch.tensor(0.3 * rng.standard_normal(layer.model.params.size), requires_grad=True)
@@ -433,7 +433,7 @@ def torch_controls(scene, x, weights):
     return 0.5 * PRESSURE * (1.0 + y)
 
 
-def test_gradient_through_200_steps_with_a_network_in_the_loop(rng):
+def test_gradient_through_200_steps_with_a_network_matches_differences(rng):
     """Particles with contact under a network of PyTorch: the gradient is that of differences and
     that of a closed loop of Pliant."""
     scene = WalkerScene(count=4, steps=200, tau=2e-3)

@@ -130,7 +130,7 @@ def test_gradient_of_a_closed_loop_passes_taylors_test(kind, models, taylor):
     assert taylor(value, slope @ direction) == pytest.approx(2.0, abs=0.1)
 
 
-def test_batch_and_plan(models):
+def test_user_actuation_works_in_batches_and_plans(models):
     """A force that depends on the velocity, u - c v, makes a point mass move as if in a fluid."""
     drag, dt = 3.0, 0.1
     inner = pl.ImplicitEuler(mass(), dt=dt)

@@ -199,4 +199,4 @@ def test_bad_arguments_are_refused(raises_clear_error):
     env.reset(seed=0)
     raises_clear_error(lambda: env.step(np.zeros((3, 2))), "give one row for each")
     raises_clear_error(lambda: env.step(np.full((2, 2), np.nan)), "action is nan")
-    raises_clear_error(lambda: env.set_state(env.state()[:1]), "1 states for 2")
+    raises_clear_error(lambda: env.set_state(env.state()[:1]), "1 state for 2")

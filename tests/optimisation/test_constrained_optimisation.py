@@ -206,7 +206,7 @@ class SquaresOnCircle:
 
 
 @pytest.mark.parametrize("method", [SQP(hessian="gauss_newton"), *METHODS])
-def test_projection_on_a_circle(method, tmp_path):
+def test_projection_on_a_circle_finds_the_nearest_point(method, tmp_path):
     result = run(SquaresOnCircle(), method, folder=tmp_path, tolerance=1e-12)
     np.testing.assert_allclose(result.z, [0.6, 0.8], atol=1e-5)
     run(SquaresOnCircle(), method, folder=tmp_path, tolerance=1e-12, resume=True)

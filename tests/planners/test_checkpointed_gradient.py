@@ -150,7 +150,7 @@ def test_gradient_agrees_with_the_jacobian():
     np.testing.assert_allclose(g, rows, rtol=1e-9, atol=1e-12 * np.abs(rows).max())
 
 
-def test_gradient_of_a_moving_gripper():
+def test_gradient_of_a_moving_gripper_does_not_depend_on_checkpoints():
     hand = {"hand": Gripper(surface="x-", frame=MovingFrame(origin=(0.0, 0.05, 0.05)))}
     robot = pl.Robot(
         shape=pl.Box(size=(0.2, 0.1, 0.1)),

@@ -262,7 +262,7 @@ def test_collocation_starts_from_the_initial_state():
     assert plan.cost == pytest.approx(gauss_newton(problem, options=TIGHT).cost, rel=1e-6)
 
 
-def test_collocation_of_point_masses():
+def test_collocation_of_point_masses_finds_the_optimum_of_gauss_newton():
     problem = thrown()
     assert collocation(problem).cost == pytest.approx(
         gauss_newton(problem, options=TIGHT).cost, rel=1e-6
@@ -277,7 +277,7 @@ def test_collocation_of_point_masses():
         [Limit(lower=-80.0, upper=90.0, order=2)],
     ],
 )
-def test_collocation_with_active_limits(limits):
+def test_collocation_satisfies_active_limits(limits):
     problem, free = thrown(limits=limits), thrown()
     assert problem.limit_violation(collocation(free).controls) > 0.01  # the limits are active
     plan, peer = (
@@ -289,7 +289,7 @@ def test_collocation_with_active_limits(limits):
     assert plan.limit_violation <= 1e-8
 
 
-def test_collocation_of_a_soft_body_with_active_limit():
+def test_collocation_of_a_soft_body_satisfies_an_active_limit():
     problem = reach("euler", limits=[Limit(lower=-0.04, upper=0.04)])
     plan, peer = collocation(problem), gauss_newton(problem, options=TIGHT)
     assert np.abs(plan.controls).max() == pytest.approx(0.04, rel=1e-6)
@@ -297,7 +297,7 @@ def test_collocation_of_a_soft_body_with_active_limit():
     assert plan.cost == pytest.approx(peer.cost, rel=1e-6)
 
 
-def test_collocation_with_supports_and_quasistatic_model():
+def test_collocation_accepts_supports_and_quasistatic_models():
     robot, taut = bent("static").robot, np.array([0.9])
     for model, steps in ((pl.BDF2(robot, dt=0.02), 6), (pl.Quasistatic(robot), 3)):
         x0 = model.state(

@@ -115,7 +115,7 @@ def closed_loop(model, gains):
     return cost, g.ravel()
 
 
-def test_refinement_of_a_feedback_controller(arm):
+def test_refined_feedback_controller_halves_the_exact_cost(arm):
     """Equation 6: the same refinement with controller parameters instead of controls."""
 
     def train(model, gains):

@@ -217,7 +217,7 @@ def test_constraint_beyond_actuator_limits_is_named():
     assert plan.limit_violation <= 1e-8
 
 
-def test_limits_and_constraints_together():
+def test_limits_and_constraints_hold_together():
     problem = Problem(
         model=jet(),
         steps=N,

@@ -210,6 +210,13 @@ def test_path_without_a_plan_is_rejected(saved, raises_clear_error):
     raises_clear_error(lambda: load_controls(3, (4, 2)), "The path of a plan is '?3'?")
 
 
+@pytest.mark.parametrize("path", [None, 5, ""])
+def test_plan_is_not_written_to_what_is_not_a_path(path, raises_clear_error):
+    raises_clear_error(lambda: planned().save(path), "The folder of the plan")
+    raises_clear_error(lambda: planned().to_csv(path), "The path of the table")
+    raises_clear_error(lambda: Options(folder="" if path is None else path), "folder of a planner")
+
+
 def test_unfinished_plan_needs_a_model_to_load(tmp_path, raises_clear_error):
     def stop(what, done, total):
         raise RuntimeError

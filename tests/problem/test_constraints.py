@@ -236,7 +236,7 @@ def test_limit_can_differ_for_each_control():
     np.testing.assert_allclose(bound.stencil, [10.0, -10.0])
 
 
-def test_problem_with_constraints_only():
+def test_problem_with_constraints_only_has_no_cost():
     there = Constraint(effector="tip", inside=Interval(lower=1.0, upper=1.0), time=0.4)
     problem = Problem(model=jet(), steps=4, terms=[], constraints=[there])
     assert problem.value(np.zeros((5, 4)), np.zeros((4, 2))) == 0.0
@@ -312,7 +312,7 @@ def test_problem_with_constraints_only():
         (lambda: problem_of(limits=[Limit(upper=np.nan)]), "A limit is 'nan'; give a number"),
         (
             lambda: problem_of(limits=[Limit(upper=[1.0, 2.0, 3.0])]),
-            "A limit has 3 numbers; give one, or one for each of the 2 controls",
+            "A limit has 3 numbers; give one, or one for each control .2.",
         ),
     ],
 )

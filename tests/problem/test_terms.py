@@ -227,7 +227,7 @@ def test_observations_of_a_trajectory_match_backward_euler(rng):
     np.testing.assert_array_equal(one.loss.target, [9.0])
 
 
-def test_observation_of_controls_before_the_first_step(rng):
+def test_observation_before_the_first_step_has_the_previous_control(rng):
     u, before = rng.standard_normal((4, 2)), np.array([5.0, 6.0])
     observation = Observation(
         name="u",
@@ -441,7 +441,7 @@ GOAL = {"effector": "tip", "target": (1.0, 0.0)}
         (Goal(effector="tip", target=lambda t: np.array([t, np.inf])), "at t = 0.1 s is inf"),
         (Goal(**GOAL, time=0.0), "the earliest possible time is 0.1 s"),
         (Goal(**GOAL, time=-0.3), "t = -0.3 s, outside the horizon"),
-        (Goal(**GOAL, time=0.7), "5 steps of 0.1 s end at 0.5 s"),
+        (Goal(**GOAL, time=0.7), "ends at 0.5 s after 5 steps of 0.1 s"),
         (Goal(**GOAL, time=np.nan), "finite"),
         (Goal(**GOAL, time="late"), "time"),
         (Goal(**GOAL, quantity="speed"), "choose position, velocity or acceleration"),
@@ -553,7 +553,7 @@ def test_bad_number_of_steps_is_rejected(steps):
         ({"limits": [Limit(lower=np.nan, upper=1.0)]}, "A limit is 'nan'"),
         (
             {"limits": [Limit(lower=(0.0, 0.0, 0.0), upper=1.0)]},
-            "A limit has 3 numbers; give one, or one for each of the",
+            "A limit has 3 numbers; give one, or one for each control",
         ),
         ({"limits": [Limit(lower=0.0, upper=1.0, order=3)]}, "order of a limit is 3"),
         (

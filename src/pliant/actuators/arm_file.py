@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from pliant.actuators.arm import Arm, Joint
 from pliant.core import InputError, nearest, require_kind
+from pliant.store import check_path
 
 MAX_BYTES = 1_000_000  # far above any arm; a larger file was given by mistake
 JOINT_KEYS = [part.name for part in fields(Joint)]
@@ -24,8 +25,7 @@ def load_arm(path: str | Path, *, side: str | None = None, start: ArrayLike | No
     `side` names one of its sides; None: the only one. `start` (n_joints,) [rad] replaces the
     initial angles of the file. Raises `InputError` that names the file, the key and the remedy.
     """
-    require_kind("The path of the arm file", path, (str, Path), "give text or a pathlib.Path")
-    path = Path(path)
+    path = check_path("The path of the arm file", path)
     try:
         table = _checked_table("the file", _read_toml(path), ("name", "grip", "joints", "sides"))
         name, sides = str(table["name"]), table["sides"]

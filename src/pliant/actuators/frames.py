@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from pliant.bodies import COMPLEX_STEP
-from pliant.core import Array, InputError, finite_array
+from pliant.core import Array, InputError, counted, finite_array
 from pliant.kernels.rotations import Rotations
 
 CROSS_HALF_WIDTH = 0.02  # [m] of the drawing of a moving frame
@@ -67,8 +67,8 @@ class MovingFrame:
         origin = finite_array("The origin of a moving frame", self.origin, (None,), "m")
         if origin.size not in CONTROL_NAMES:
             raise InputError(
-                f"The origin of a moving frame has {origin.size} numbers; give 2 in the plane or "
-                "3 in space."
+                f"The origin of a moving frame has {counted(origin.size, 'number')}; give 2 in the "
+                "plane or 3 in space."
             )
         names = CONTROL_NAMES[origin.size]
         widest = np.array([np.inf if len(name) == 1 else np.pi for name in names])
@@ -147,7 +147,7 @@ def checked_limits(what: str, names: tuple[str, ...], limits: Any) -> tuple[Arra
     if not isinstance(limits, tuple | list) or len(limits) != 2:
         raise InputError(
             f"The limits of {what} are {str(limits)[:60]}; give (lower, upper), each with "
-            f"{len(names)} numbers."
+            f"{counted(len(names), 'number')}."
         )
     try:
         lower, upper = (
@@ -156,7 +156,7 @@ def checked_limits(what: str, names: tuple[str, ...], limits: Any) -> tuple[Arra
     except (TypeError, ValueError, OverflowError):
         raise InputError(
             f"The limits of {what} are {str(limits)[:60]}; give (lower, upper), each with "
-            f"{len(names)} numbers ({', '.join(names)})."
+            f"{counted(len(names), 'number')} ({', '.join(names)})."
         ) from None
     bad = np.flatnonzero(~(lower < upper))  # NaN too
     if bad.size:

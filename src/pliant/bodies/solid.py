@@ -13,7 +13,7 @@ from pliant.bodies.assembly import Cells, Viscosity
 from pliant.bodies.body import NO_VISCOSITY, MaterialFields, material_of_cells
 from pliant.bodies.elements import facet_node_weights, gradients, quadrature, unit_mass
 from pliant.bodies.node_pairs import pair_block_sources, upper_triangle_nodes
-from pliant.core import Array, InputError, require_positive
+from pliant.core import Array, InputError, counted_of, require_positive
 from pliant.geometry import Mesh
 from pliant.geometry.cells import cells_with_common_facet, shape_values
 from pliant.geometry.overlap import ConnectedBodies
@@ -44,8 +44,8 @@ class Solid:
         owner = self._material_index
         if (owner < 0).any():
             raise InputError(
-                f"{(owner < 0).sum()} of {len(owner)} cells have no material (first: cell "
-                f"{np.argmin(owner)}). Name one for each region of the mesh "
+                f"{counted_of((owner < 0).sum(), len(owner), 'cell', ('has', 'have'))} no material "
+                f"(first: cell {np.argmin(owner)}). Name one for each region of the mesh "
                 f"({', '.join(self.mesh.regions)}), or one 'default' for the rest."
             )
 

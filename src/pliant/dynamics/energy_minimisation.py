@@ -10,6 +10,7 @@ from pliant.core import (
     Array,
     InputError,
     Status,
+    counted,
     is_integer,
     quoted,
     require_number,
@@ -89,15 +90,15 @@ def _minimise(potential: EnergyFunction, z: Array, options: SolverOptions) -> tu
             return z, Status(
                 ok=False,
                 text=f"No step lowers the energy any more (residual {residual:.2e} N after "
-                f"{iteration} iterations); {potential.remedy}.",
+                f"{counted(iteration, 'iteration')}); {potential.remedy}.",
                 iterations=iteration,
                 residual=residual,
             )
         z, value, g, scale = found
     return z, Status(
         ok=False,
-        text=f"Newton did not converge in {iteration} iterations (residual {residual:.2e} N "
-        f"against forces of {scale:.2e} N); {potential.remedy}.",
+        text=f"Newton did not converge in {counted(iteration, 'iteration')} (residual "
+        f"{residual:.2e} N against forces of {scale:.2e} N); {potential.remedy}.",
         iterations=iteration,
         residual=residual,
     )

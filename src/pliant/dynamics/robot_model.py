@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from pliant.argument_checks import check_dt
 from pliant.bodies import Body, Potential
 from pliant.contact import Contact
-from pliant.core import Array, Params, Space, effector_jacobian, effector_position
+from pliant.core import Array, Params, Space, counted, effector_jacobian, effector_position
 from pliant.dynamics.equations import Equations
 from pliant.robot import Robot, robot_with
 
@@ -162,6 +162,7 @@ def describe_model(model: Any) -> str:
         f", design={[block.name for block in model.params.blocks]}" if model.params.size else ""
     )
     return (
-        f"{type(model).__name__}({model.robot.name}, {time_step}{model.space.size} states, "
-        f"{model.n_controls} controls{design})"
+        f"{type(model).__name__}({model.robot.name}, "
+        f"{time_step}{counted(model.space.size, 'state')}, "
+        f"{counted(model.n_controls, 'control')}{design})"
     )

@@ -113,8 +113,8 @@ def check_neighbours(cells: Array, dim: int) -> None:
     if (count > 1).any():
         first = order[start[count > 1][0] :][:2]
         raise MeshError(
-            f"{(count - 1).sum()} cells are duplicates (first: cells {first[0]} and {first[1]}). "
-            "Drop one of each."
+            f"{counted_of((count - 1).sum(), len(cells), 'cell', ('repeats', 'repeat'))} another "
+            f"one (first: cells {first[0]} and {first[1]}). Drop one of each."
         )
     facets = cell_facets(cells)[:, :dim]
     order, start, count = group_rows(facets)

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from pliant.core import InputError, MeshError, MissingExtra, require_kind
+from pliant.core import InputError, MeshError, MissingExtra, counted, require_kind
 from pliant.geometry.cavities import outer_facets
 from pliant.geometry.cells import boundary_facets, match_facets, orient_cells, remove_unused_points
 from pliant.geometry.fill_advice import Mesher, suggest_accurate_cell, suggest_valid_cell
@@ -105,8 +105,8 @@ def check_fill(
         )
     if report.small_parts:
         found.append(
-            f"{report.small_parts} voids or pieces of the surface are smaller than a cell of "
-            f"{report.cell:g} m; the mesh may lack them."
+            f"The surface has {counted(report.small_parts, 'void or piece', 'voids or pieces')} "
+            f"smaller than a cell of {report.cell:g} m, which the mesh may lack."
         )
     return found
 

@@ -33,6 +33,7 @@ from pliant.geometry.repair import (
 )
 from pliant.geometry.surface import Surface, check_points
 from pliant.geometry.surface_warnings import find_surface_warnings
+from pliant.store import check_path
 
 READER_SCRIPT = Path(__file__).with_name("mesh_readers.py")
 EXIT_UNREADABLE = 3  # exit status of mesh_readers.py if its output is a message
@@ -71,7 +72,9 @@ def load_mesh(
     `MeshError` for a file that cannot be used.
     """
     require_positive("The scale", scale, "m per unit of the file")
-    found = read_in_subprocess("mesh", validate_path(path), limits or FileLimits())
+    found = read_in_subprocess(
+        "mesh", check_path("The path of the file", path), limits or FileLimits()
+    )
     try:
         points, cells = validate_arrays(found["points"] * scale, found["cells"])
         mesh = rename_groups(assemble_mesh(points, cells, found, merge), names or {})
@@ -168,7 +171,9 @@ def load_surface(
     Warns of repairs, overlapping parts and spikes.
     """
     require_positive("The scale", scale, "m per unit of the file")
-    found = read_in_subprocess("surface", validate_path(path), limits or FileLimits())
+    found = read_in_subprocess(
+        "surface", check_path("The path of the file", path), limits or FileLimits()
+    )
     points, triangles = found["points"] * scale, found["triangles"]
     try:
         check_points(points, triangles)
@@ -232,14 +237,6 @@ def read_in_subprocess(kind: str, path: Path, limits: FileLimits) -> dict[str, A
             )
         with np.load(out, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
-
-
-def validate_path(path: str | Path) -> Path:
-    """Return the path of a file. Raises `InputError` for another type or an empty string."""
-    require_kind("The path of the file", path, (str, os.PathLike), "give text or a pathlib.Path")
-    if not os.fspath(path):
-        raise InputError("The path of the file is empty; give the name of the file.")
-    return Path(path)
 
 
 def check_file(path: Path, limits: FileLimits) -> None:

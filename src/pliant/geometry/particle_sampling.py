@@ -9,6 +9,7 @@ from pliant.core import (
     Array,
     InputError,
     MeshError,
+    counted,
     finite_array,
     nearest,
     require_kind,
@@ -213,8 +214,8 @@ def displaced(samples: ParticleSamples, vertices: Array) -> tuple[Array, Array]:
     bad = np.flatnonzero(ratio <= 0.0)
     if bad.size:
         raise MeshError(
-            f"The moved vertices invert {np.unique(samples.cells[bad]).size} cells that hold "
-            f"particles (first: cell {samples.cells[bad[0]]}); move them less."
+            f"The moved vertices invert {counted(np.unique(samples.cells[bad]).size, 'cell')} that "
+            f"hold particles (first: cell {samples.cells[bad[0]]}); move them less."
         )
     return np.einsum(
         "na,nai->ni", samples.barycentric, vertices[samples.nodes]

@@ -14,10 +14,11 @@ from pliant.geometry.colours import cells_by_region, figure_coverage, label_pixe
 from pliant.geometry.extrusion import extrude
 from pliant.geometry.fill_report import FillTolerances
 from pliant.geometry.lattice import validate_cell_size
-from pliant.geometry.load import FileLimits, read_in_subprocess, validate_path
+from pliant.geometry.load import FileLimits, read_in_subprocess
 from pliant.geometry.mesh import Mesh
 from pliant.geometry.pieces import label_pieces
 from pliant.geometry.stuffing import TooCoarseError, stuff_isosurface
+from pliant.store import check_path
 
 BLUR_WIDTH = 0.8  # [pixels], smooths the steps of a black-and-white outline
 BISECTIONS = 20  # of a lattice edge, to locate the outline
@@ -49,7 +50,9 @@ def load_silhouette(
         thickness = require_positive("The thickness of the silhouette", thickness, "m")
     colours = None if regions is None else parse_colours(regions)
     picture = read_in_subprocess(
-        "picture" if colours is None else "colours", validate_path(path), limits or FileLimits()
+        "picture" if colours is None else "colours",
+        check_path("The path of the file", path),
+        limits or FileLimits(),
     )
     try:
         cover = picture["cover"] if colours is None else figure_coverage(picture["rgba"], colours)

@@ -159,8 +159,8 @@ def _sections(
     )
     if unmatched:
         raise MeshError(
-            f"The wall leaks: {unmatched} of {np.prod(counts)} columns enter the fluid and do "
-            "not leave it. Close its holes; hydrostatics.check_closed_surface reports where."
+            f"The wall leaks along {unmatched} of {np.prod(counts)} columns. Close its holes; "
+            "hydrostatics.check_closed_surface reports where."
         )
     return sums, total, sections
 

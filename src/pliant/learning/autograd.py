@@ -14,6 +14,7 @@ from pliant.core import (
     InputError,
     MissingExtra,
     Reversible,
+    counted,
     finite_array,
     nearest,
     quoted,
@@ -128,7 +129,7 @@ class TorchLayer:
         rows = len(x) if x.ndim == 2 else len(u) if u.ndim == 3 else 1
         if u.ndim == 3 and len(u) != rows:
             raise InputError(
-                f"There are {rows} states and {len(u)} arrays of controls; give as many."
+                f"There are {counted(rows, 'state')} and {len(u)} arrays of controls; give as many."
             )
         states = _Rollout.apply(
             self,

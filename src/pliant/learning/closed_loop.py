@@ -26,6 +26,7 @@ from pliant.core import (
     StepBatch,
     StepErrorEstimating,
     check_controls,
+    counted,
     effector_jacobian,
     finite_array,
     require_kind,
@@ -129,8 +130,8 @@ class ClosedLoop:
             )
         if controller.n_controls != model.n_controls or not model.n_controls:
             raise InputError(
-                f"The controller gives {controller.n_controls} controls, but the model has "
-                f"{model.n_controls}. Make the controller for this model."
+                f"The controller gives {counted(controller.n_controls, 'control')}, but the model "
+                f"has {model.n_controls}. Make the controller for this model."
             )
         if CONTROLS in model.space.parts:
             raise InputError(

@@ -151,7 +151,7 @@ class LoopEpisodes:
         )
         bar = np.zeros(loop.space.size)
 
-        def pull(first: int, end: int, x: Array, _: int) -> None:
+        def reverse(first: int, end: int, x: Array, _: int) -> None:
             nonlocal bar, p_bar
             taped = kept or self._steps(p, x, first, end)
             for k in range(end, first, -1):
@@ -159,7 +159,7 @@ class LoopEpisodes:
                 p_bar = p_bar + by_p
 
         reverse_sweep(
-            steps, Schedule(tapes=tapes), states[0], lambda k, goal, x: states[goal], pull
+            steps, Schedule(tapes=tapes), states[0], lambda k, goal, x: states[goal], reverse
         )
         if not np.all(np.isfinite(p_bar)):
             return replace(episode, failed="the gradient is not finite"), p_bar

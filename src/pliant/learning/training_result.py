@@ -88,7 +88,7 @@ class TrainingResult:
         print(self.summary())
         for k, row in enumerate(self.history):
             print(
-                f"iteration {k}: {row.steps} steps, {row.seconds:.1f} s, mean return "
+                f"iteration {k}: {counted(row.steps, 'step')}, {row.seconds:.1f} s, mean return "
                 f"{row.mean_return:.6g}"
             )
 

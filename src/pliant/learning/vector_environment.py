@@ -15,6 +15,7 @@ from pliant.core import (
     InputError,
     MapDynamics,
     Step,
+    counted,
     is_integer,
     quoted,
     require_kind,
@@ -104,8 +105,8 @@ class VectorEnv(GymnasiumVectorEnv):
             seeds = [None if seed is None else int(seed) + i for i in range(count)]  # type: ignore[arg-type]
         if len(seeds) != count:
             raise InputError(
-                f"There are {len(seeds)} seeds for {count} episodes; give one number, or one for "
-                "each episode."
+                f"There are {counted(len(seeds), 'seed')} for {counted(count, 'episode')}; give "
+                "one number, or one for each episode."
             )
         make = gymnasium.utils.seeding.np_random
         old = self._random or count * [None]
@@ -121,8 +122,8 @@ class VectorEnv(GymnasiumVectorEnv):
             raise InputError("The environment has no episodes yet; call reset() first.")
         if np.shape(actions)[:1] != (self.num_envs,):
             raise InputError(
-                f"There are actions of shape {np.shape(actions)} for {self.num_envs} episodes; "
-                "give one row for each."
+                f"There are actions of shape {np.shape(actions)} for "
+                f"{counted(self.num_envs, 'episode')}; give one row for each."
             )
         u = np.array([self.rules.controls(action) for action in actions])
         steps = self._step_all(u)
@@ -227,7 +228,8 @@ class VectorEnv(GymnasiumVectorEnv):
         require_kind("The states", states, (list, tuple), "give what state() returned")
         if len(states) != self.num_envs:
             raise InputError(
-                f"There are {len(states)} states for {self.num_envs} episodes; give one for each."
+                f"There are {counted(len(states), 'state')} for "
+                f"{counted(self.num_envs, 'episode')}; give one for each."
             )
         self._seed([0] * self.num_envs)
         for rng, state in zip(self._random, states, strict=True):

@@ -12,7 +12,7 @@ from scipy.spatial import cKDTree
 
 from pliant.bodies.body import MaterialFields, material_of_cells
 from pliant.bodies.elements import facet_node_weights
-from pliant.core import Array, InputError, require_positive
+from pliant.core import Array, InputError, counted_of, require_positive
 from pliant.geometry import Mesh
 from pliant.geometry.cells import shape_values
 from pliant.geometry.particle_sampling import ParticleSamples
@@ -39,9 +39,9 @@ class Particles:
     def __post_init__(self) -> None:
         require_positive("The thickness", self.thickness, "m")
         if (self._owner < 0).any():
-            bad = int(np.argmin(self._owner))
+            bad, missing = int(np.argmin(self._owner)), int((self._owner < 0).sum())
             raise InputError(
-                f"{(self._owner < 0).sum()} of {len(self._owner)} particles have no material "
+                f"{counted_of(missing, len(self._owner), 'particle', ('has', 'have'))} no material "
                 f"(first: particle {bad}). Name one for each region of the mesh: "
                 f"{', '.join(self.mesh.regions)}."
             )

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, InputError
+from pliant.core import Array, InputError, counted
 from pliant.planners.augmented_state import AugmentedState
 from pliant.planners.evaluation import evaluate
 from pliant.planners.gauss_newton_search import search_by_gauss_newton
@@ -235,8 +235,8 @@ class _AugmentedLagrangianSearch:
                 if tolerance_now <= options.tolerance and plan.status.ok:
                     return self.finish(
                         True,
-                        f"converged in {self.log.iterations_done} iterations and {done} rounds of "
-                        "multipliers",
+                        f"converged in {counted(self.log.iterations_done, 'iteration')} and {done} "
+                        "rounds of multipliers",
                     )
                 if tolerance_now <= options.tolerance:
                     return self.finish(
@@ -246,7 +246,7 @@ class _AugmentedLagrangianSearch:
             if self.log.iterations_done >= options.iterations:
                 return self.finish(
                     False,
-                    f"not converged in {options.iterations} iterations; allow more with "
+                    f"not converged in {counted(options.iterations, 'iteration')}; allow more with "
                     "Options(iterations=...)",
                 )
             stuck = [

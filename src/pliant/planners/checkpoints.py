@@ -135,7 +135,7 @@ def sweep(
             step = steps.pop()
             for adjoint in adjoints:
                 run.add_state(adjoint, j, step.x)
-                run.pull(adjoint, step, j)
+                run.step_back(adjoint, step, j)
 
     reverse_sweep(run.problem.steps, plan, run.start, advance, reverse)
     for adjoint in adjoints:

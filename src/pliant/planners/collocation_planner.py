@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, StepError, finite_array, require_kind
+from pliant.core import Array, StepError, counted, finite_array, require_kind
 from pliant.dynamics.implicit_model import ImplicitModel
 from pliant.dynamics.residual import SparsityPattern
 from pliant.planners.casadi_callbacks import CONVERGED, load_casadi, numpy_callback
@@ -152,7 +152,8 @@ def _status(
     if status in CONVERGED:
         return (
             True,
-            f"converged in {log.iterations_done} iterations{missed_goal_text(problem, again)}",
+            "converged in "
+            f"{counted(log.iterations_done, 'iteration')}{missed_goal_text(problem, again)}",
         )
     remedies = {
         "Maximum_Iterations_Exceeded": f"not converged in {log.options.iterations} "

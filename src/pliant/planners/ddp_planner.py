@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, InputError, Linearizable, TwiceDifferentiable, require_kind
+from pliant.core import Array, InputError, Linearizable, TwiceDifferentiable, counted, require_kind
 from pliant.planners.augmented_lagrangian import plan_with_constraints
 from pliant.planners.augmented_state import AugmentedState
 from pliant.planners.evaluation import NOT_FINITE, Evaluation, evaluate
@@ -137,8 +137,8 @@ def _iterate(
             short = missed_goal_text(problem, now, RETRY_ADVICE)
             return log.finish(
                 not short,
-                f"stopped improving after {log.iterations_done} iterations, at the accuracy of the "
-                f"condensed derivative{short}",
+                f"stopped improving after {counted(log.iterations_done, 'iteration')}, at the "
+                f"accuracy of the condensed derivative{short}",
                 gains=kept[-1].gains if kept else None,
             )
         stages = linearise_stages(problem.model, layout, now)  # type: ignore[arg-type]
@@ -155,7 +155,8 @@ def _iterate(
         if calm and log.is_negligible(policy.gain, options.tolerance):
             return log.finish(
                 True,
-                f"converged in {log.iterations_done} iterations{missed_goal_text(problem, now)}",
+                "converged in "
+                f"{counted(log.iterations_done, 'iteration')}{missed_goal_text(problem, now)}",
                 gains=policy.gains,
             )
         found, ratio, failed = _forward_search(
@@ -186,7 +187,7 @@ def _iterate(
             damping.increase()
     return log.finish(
         False,
-        f"not converged in {options.iterations} iterations; allow more with "
+        f"not converged in {counted(options.iterations, 'iteration')}; allow more with "
         "Options(iterations=...)",
         gains=kept[-1].gains if kept else None,
     )

@@ -12,7 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from pliant.core import Array, InputError, Reversible, nearest, require_kind, require_positive
+from pliant.core import (
+    Array,
+    InputError,
+    Reversible,
+    counted,
+    nearest,
+    require_kind,
+    require_positive,
+)
 from pliant.planners.adam import AdamMoments
 from pliant.planners.augmented_lagrangian import plan_with_constraints
 from pliant.planners.checkpoints import (
@@ -249,8 +257,8 @@ class _GradientSearch:
     def exhausted(self) -> tuple[bool, str]:
         return (
             False,
-            f"not converged in {self.log.options.iterations} iterations; allow more with "
-            "Options(iterations=...)",
+            f"not converged in {counted(self.log.options.iterations, 'iteration')}; allow more "
+            "with Options(iterations=...)",
         )
 
     # L-BFGS
@@ -265,7 +273,7 @@ class _GradientSearch:
         while self.log.iterations_done < options.iterations:
             d, gain = self._step(base, now, g, list(pairs))
             if self.log.is_negligible(gain, options.tolerance):
-                return True, f"converged in {self.log.iterations_done} iterations"
+                return True, f"converged in {counted(self.log.iterations_done, 'iteration')}"
             trial, slope = self._line_search(now, g, d)
             if trial is None and not pairs:
                 small = self.log.is_negligible(gain, 1e-5)
@@ -367,7 +375,7 @@ class _GradientSearch:
             if rate < least:
                 return (
                     True,
-                    f"converged in {self.log.iterations_done} iterations: smaller rates bring no "
-                    "improvement",
+                    f"converged in {counted(self.log.iterations_done, 'iteration')}: smaller rates "
+                    "bring no improvement",
                 )
         return self.exhausted()

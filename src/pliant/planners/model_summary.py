@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, Dynamics, InputError, Space
+from pliant.core import Array, Dynamics, InputError, Space, counted
 from pliant.robot import RobotDescription
 from pliant.robot.description import robot_of
 from pliant.robot.digest import robot_digests
@@ -105,7 +105,7 @@ def check_same_model(saved: ModelSummary, model: Dynamics, path: Any) -> None:
         )
     if here.space != saved.space:
         raise InputError(
-            f"{path} has states of {saved.space.size} numbers ({', '.join(saved.space.parts)}), "
-            f"but this model has {here.space.size} ({', '.join(here.space.parts)}). Give the "
-            "same stepping rule and mesh."
+            f"{path} has states of {counted(saved.space.size, 'number')} "
+            f"({', '.join(saved.space.parts)}), but this model has {here.space.size} "
+            f"({', '.join(here.space.parts)}). Give the same stepping rule and mesh."
         )

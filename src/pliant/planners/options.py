@@ -8,6 +8,7 @@ from typing import Any, TypeVar, cast
 
 from pliant.core import InputError, is_integer, quoted, require_kind, require_number
 from pliant.progress import Progress, check_progress, reporting
+from pliant.store import check_path
 
 Planner = TypeVar("Planner", bound=Callable[..., Any])
 
@@ -46,6 +47,8 @@ class Options:
                 f"{quoted(self.iterations)} and {self.tolerance}."
             )
         check_progress(self.progress)
+        if self.folder is not None:
+            check_path("The folder of a planner", self.folder)
 
     def report(self, what: str, done: int, total: int) -> None:
         """Call `progress` if it is a function."""

@@ -22,14 +22,13 @@ from pliant.core import (
     finite_array,
     is_integer,
     quoted,
-    require_kind,
     require_number,
     require_positive,
 )
 from pliant.dynamics.simulation import simulate
 from pliant.planners.iteration import Iteration
 from pliant.planners.model_summary import ModelSummary, check_same_model
-from pliant.store import content_key, read_json, write_json
+from pliant.store import check_path, content_key, read_json, write_json
 from pliant.store.file_list import keep_files
 from pliant.store.files import atomic_file, translate_read_errors, translate_write_errors
 
@@ -44,10 +43,10 @@ FORMAT, VERSION = "pliant plan", 2
 
 def plan_path(path: str | Path) -> Path:
     """Return the path of plan.json, given that path or its folder."""
-    require_kind("The path of a plan", path, (str, Path), "give the folder that plan.save wrote")
-    if os.path.exists(path) and not os.path.isdir(path) and Path(path).suffix != ".json":
+    path = check_path("The path of a plan", path, "give the folder that plan.save wrote")
+    if os.path.exists(path) and not os.path.isdir(path) and path.suffix != ".json":
         raise InputError(f"{path} is not a saved plan. Give the folder that plan.save wrote.")
-    return Path(path) if Path(path).suffix == ".json" else Path(path) / FILE
+    return path if path.suffix == ".json" else path / FILE
 
 
 def header(
@@ -92,9 +91,9 @@ def write_plan(plan: "Plan", folder: str | Path) -> None:
     plan in the folder is readable until plan.json is replaced. The files belong to the user: a
     report that is later written into the folder does not replace them.
     """
-    model = _summary(plan)
+    home, model = check_path("The folder of the plan", folder), _summary(plan)
     arrays = {"states": plan.states} | ({} if plan.gains is None else {"gains": plan.gains})
-    digests = {name: _write_array(Path(folder), name, array) for name, array in arrays.items()}
+    digests = {name: _write_array(home, name, array) for name, array in arrays.items()}
     previous_control = plan.controls[0] if plan.previous_control is None else plan.previous_control
     content = {
         **header(model, plan.states[0], previous_control, plan.params),
@@ -109,10 +108,10 @@ def write_plan(plan: "Plan", folder: str | Path) -> None:
         "notes": {name: note for name, note in plan.notes.items() if _is_json(name, note)},
         "arrays": digests,
     }
-    write_json(Path(folder) / FILE, content)
+    write_json(home / FILE, content)
     files = {_array_file(*item) for item in digests.items()}
-    _remove_arrays(Path(folder), files)
-    keep_files(Path(folder), {FILE, *files})
+    _remove_arrays(home, files)
+    keep_files(home, {FILE, *files})
 
 
 def _summary(plan: "Plan") -> ModelSummary:

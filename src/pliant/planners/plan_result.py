@@ -38,7 +38,7 @@ from pliant.planners.plan_files import (
 from pliant.planners.trust_region import project_to_limits
 from pliant.problem import Problem
 from pliant.result_reports import notebook_html, write_report
-from pliant.store import read_json, write_atomic, write_json
+from pliant.store import check_path, read_json, write_atomic, write_json
 
 INTERRUPTED = "interrupted; this is the best iterate so far, continue it with resume"
 NO_COUPLING = (
@@ -140,7 +140,7 @@ class Plan:
         A row has the end time [s] of the step (its number if quasistatic), its controls and the
         effector positions [m] at that time.
         """
-        write_atomic(path, plan_table(self))
+        write_atomic(check_path("The path of the table", path), plan_table(self))
 
     def summary(self) -> str:
         """Return the method, status, cost and largest goal error in one line."""

@@ -19,6 +19,7 @@ from pliant.core import (
     Array,
     InputError,
     Linearizable,
+    counted,
     finite_array,
     is_integer,
     quoted,
@@ -274,8 +275,8 @@ def mpc(
         )
     if plan.states.shape != (problem.steps + 1, problem.model.space.size):
         raise InputError(
-            f"The plan's states have {plan.states.shape[1]} numbers, but the problem's model "
-            f"{problem.model.space.size}; give the problem that was planned."
+            f"The plan's states have {counted(plan.states.shape[1], 'number')}, but the problem's "
+            f"model {problem.model.space.size}; give the problem that was planned."
         )
     if not effectors:
         raise InputError(

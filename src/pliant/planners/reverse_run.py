@@ -203,8 +203,8 @@ class ReverseRun:
                 adjoint.controls[k - 1] += factor * by_u
                 adjoint.params = adjoint.params + factor * by_p
 
-    def pull(self, adjoint: Adjoint, step: Step, k: int) -> None:
-        """Take the adjoint from state k, which `step` led to, to state k - 1."""
+    def step_back(self, adjoint: Adjoint, step: Step, k: int) -> None:
+        """Propagate the adjoint from state k, the result of `step`, to state k - 1."""
         if not np.all(np.isfinite(adjoint.state)):
             raise RunFailed(f"the gradient before step {k} is not finite")
         if adjoint.state.any():

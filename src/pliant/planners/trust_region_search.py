@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from pliant.core import Array, InputError
+from pliant.core import Array, InputError, counted
 from pliant.planners.evaluation import Evaluation, evaluate
 from pliant.planners.plan_result import INTERRUPTED, Plan, SearchLog
 from pliant.planners.trust_region import TrustRegionStep
@@ -56,7 +56,8 @@ def _descend(problem: Problem, model_at: ModelAt, now: Evaluation, log: SearchLo
         if log.is_negligible(full.gain, options.tolerance):
             return log.finish(
                 True,
-                f"converged in {log.iterations_done} iterations{missed_goal_text(problem, now)}",
+                "converged in "
+                f"{counted(log.iterations_done, 'iteration')}{missed_goal_text(problem, now)}",
             )
         found, radius, failed, move = _accept(problem, model, full, now, radius)
         if found is None:
@@ -68,7 +69,7 @@ def _descend(problem: Problem, model_at: ModelAt, now: Evaluation, log: SearchLo
         )
     return log.finish(
         False,
-        f"not converged in {options.iterations} iterations; allow more with "
+        f"not converged in {counted(options.iterations, 'iteration')}; allow more with "
         "Options(iterations=...)",
     )
 

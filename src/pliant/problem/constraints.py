@@ -13,6 +13,7 @@ from pliant.core import (
     Array,
     Dynamics,
     InputError,
+    counted,
     finite_array,
     require_kind,
     require_number,
@@ -206,8 +207,8 @@ def check_set(name: str, inside: ConvexSet, shape: tuple[int, ...]) -> None:
         projected = ()
     if projected != shape:
         raise InputError(
-            f"{name}: its function returns {shape[0]} numbers, but its set has another size; "
-            f"give the set one number, or {shape[0]}."
+            f"{name}: its function returns {counted(shape[0], 'number')}, but its set has another "
+            f"size; give the set one number, or {shape[0]}."
         )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pliant.core import Array, Dynamics, InputError, finite_array, quoted
+from pliant.core import Array, Dynamics, InputError, counted, finite_array, quoted
 from pliant.problem.observations import backward_difference
 
 
@@ -72,7 +72,8 @@ def _bound_array(side: ArrayLike, n: int) -> Array:
         ) from None
     if numbers.shape not in ((), (1,), (n,)):
         raise InputError(
-            f"A limit has {numbers.size} numbers; give one, or one for each of the {n} controls."
+            f"A limit has {counted(numbers.size, 'number')}; give one, or one for each control "
+            f"({n})."
         )
     return np.array(np.broadcast_to(numbers, (n,)))
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pliant.core import Array, InputError, finite_array, require_positive
+from pliant.core import Array, InputError, counted, finite_array, require_positive
 
 Path = Callable[[float], Array]  # time [s] -> position (dim,) [m]
 
@@ -79,7 +79,7 @@ def spiral(
     """
     c = finite_array("The centre of a path", center, (None,), "m")
     if c.size not in (2, 3):
-        raise InputError(f"The centre of a path has {c.size} numbers; give 2 or 3.")
+        raise InputError(f"The centre of a path has {counted(c.size, 'number')}; give 2 or 3.")
     ends = finite_array("The radii of a path", radii, (2,), "m")
     if not np.all(ends >= 0.0) or not ends.any():
         raise InputError(

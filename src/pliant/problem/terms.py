@@ -12,6 +12,7 @@ from pliant.core import (
     Array,
     Dynamics,
     InputError,
+    counted,
     finite_array,
     is_integer,
     quoted,
@@ -255,8 +256,8 @@ class Effort:
             )
         except (TypeError, ValueError, OverflowError):
             raise InputError(
-                "The weight and reference of an effort must be a number or one for each of the "
-                f"{model.n_controls} controls (the reference also for each of the {steps} steps)."
+                "The weight and reference of an effort must be a number or one for each control "
+                f"({model.n_controls}). The reference may have a row for each step ({steps})."
             ) from None
         if not (
             np.all(np.isfinite(weight)) and np.all(weight >= 0.0) and np.all(np.isfinite(reference))
@@ -393,8 +394,9 @@ def steps_at_times(
     for t, k in zip(times, at, strict=True):
         if not 1 <= k <= steps:
             raise InputError(
-                f"{name} is at t = {t:g} s, outside the horizon: {steps} steps of {dt:g} s end "
-                f"at {steps * dt:g} s; the earliest possible time is {dt:g} s."
+                f"{name} is at t = {t:g} s, outside the horizon, which ends at {steps * dt:g} s "
+                f"after {counted(steps, 'step')} of {dt:g} s; the earliest possible time is {dt:g} "
+                "s."
             )
     return [int(k) for k in at]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pliant.core import InputError, quoted
-from pliant.store import lock_folder, read_json, translate_write_errors
+from pliant.store import check_path, lock_folder, read_json, translate_write_errors
 from pliant.store.file_list import FILES, read_file_list, write_file_list
 
 RESULT, UNFINISHED, ORIGIN = "result.json", "unfinished", "run.json"
@@ -16,9 +16,7 @@ RESULT, UNFINISHED, ORIGIN = "result.json", "unfinished", "run.json"
 
 def checked_folder(out: str | Path | None, default: str) -> Path:
     """Return the folder `out`, or results/`default`. Raises `InputError` if it is not usable."""
-    if out is not None and (not str(out) or "\0" in str(out)):
-        raise InputError(f"The result folder is {quoted(out)}. Give the path of a folder.")
-    folder = Path(out) if out is not None else Path("results") / default
+    folder = Path("results") / default if out is None else check_path("The result folder", out)
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise InputError(f"{folder} is a file, and results need a folder. Choose another path.")
     if os.path.isdir(folder / RESULT):
@@ -186,8 +184,8 @@ def check_origin(folder: Path, now: Mapping[str, Any], before: Mapping[str, Any]
     ] + [f"{name} is set in one of the runs only" for name in sorted(set(old) ^ set(new))]
     raise InputError(
         f"{folder} holds a run with other settings, seed or version "
-        f"({', '.join(differences[:4]) or 'the robot differs'}). Give another "
-        "--out, or run without --resume to replace it."
+        f"({', '.join(differences[:4]) or 'the robot differs'}). Give another folder (--out), or "
+        "replace it by a run without resuming (--resume)."
     )
 
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from pliant.bodies import AttachableBody, Beams, Body, Solid, named_cells
 from pliant.contact import Contact
-from pliant.core import Array, InputError, finite_array, nearest, quoted, require_kind
+from pliant.core import Array, InputError, counted, finite_array, nearest, quoted, require_kind
 from pliant.geometry import Mesh, Rods, Shape, add_surface, find_weak_connections, scale_warnings
 from pliant.geometry.locate import snap_limit
 from pliant.materials import (
@@ -367,9 +367,9 @@ class Robot:
             ) from None
         if q.size != row.shape[1] * dim:
             raise InputError(
-                f"There are {q.size} numbers, but the body of {self.name} has {row.shape[1]} "
-                f"nodes with {dim} each; give model.space.position(x). For a model of particles "
-                f"use model.effector_rows('{effector}') @ model.space.position(x)."
+                f"There are {counted(q.size, 'number')}, but the body of {self.name} has "
+                f"{row.shape[1]} nodes with {dim} each; give model.space.position(x). For a model "
+                f"of particles use model.effector_rows('{effector}') @ model.space.position(x)."
             )
         q = finite_array("The positions", q, (row.shape[1] * dim,), "m")
         return (row @ q.reshape(-1, dim))[0]

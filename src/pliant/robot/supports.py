@@ -13,6 +13,7 @@ from pliant.core import (
     Array,
     InputError,
     Param,
+    counted,
     finite_array,
     is_integer,
     quoted,
@@ -46,7 +47,7 @@ class Patch:
         lower, upper = np.asarray(self.lower, float), np.asarray(self.upper, float)
         if centres.shape[1] != lower.size:
             raise InputError(
-                f"The corners of a patch have {lower.size} numbers, but the body is "
+                f"The corners of a patch have {counted(lower.size, 'number')}, but the body is "
                 f"{centres.shape[1]}D; give that many."
             )
         return np.all((centres >= lower) & (centres <= upper), axis=1)
@@ -115,7 +116,7 @@ class Support:
         if self.box is not None:
             lower, upper = self.box
             return f"the box from {list(lower)} to {list(upper)} m"
-        return f"{len(self.nodes or ())} nodes by number"
+        return f"{counted(len(self.nodes or ()), 'node')} by number"
 
     def nodes_of(self, body: AttachableBody) -> Array:
         """Return the fixed nodes (k,). Raises `InputError` if there are none."""
@@ -125,8 +126,9 @@ class Support:
         if self.box is not None:
             if len(self.box[0]) != body.dim:
                 raise InputError(
-                    f"The corners of the box of a support have {len(self.box[0])} numbers, but the "
-                    f"body is {body.dim}D; give that many."
+                    "The corners of the box of a support have "
+                    f"{counted(len(self.box[0]), 'number')}, but the body is {body.dim}D; give "
+                    "that many."
                 )
             inside = Patch(lower=self.box[0], upper=self.box[1]).contains(
                 body.rest.reshape(-1, body.dim)[positions]

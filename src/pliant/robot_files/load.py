@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from pliant.actuators import liquid_of
 from pliant.bodies import Body, PointMass
-from pliant.core import InputError, counted, require_kind
+from pliant.core import InputError, counted
 from pliant.geometry import Surface
 from pliant.geometry.lattice import check_divisions
 from pliant.robot import Robot, Support
@@ -23,6 +23,7 @@ from pliant.robot_files.linked_task import LinkedTask, linked_simulation_task
 from pliant.robot_files.section import preview, section
 from pliant.robot_files.task import Keyframes, Task, TaskError, simulation_task
 from pliant.robot_files.task_layout import LINKED_TASK, TASK
+from pliant.store import check_path
 from pliant.swimming import LinkedRobot
 from pliant.swimming.link_gaps import check_gaps
 
@@ -63,7 +64,7 @@ def load_robot(path: str | Path) -> Robot | Any:
     ...     pl.load_robot(path).name
     'beam'
     """
-    return _load(_checked_path(path)).robot
+    return _load(check_path("The path of the robot file", path)).robot
 
 
 def load_task(path: str | Path) -> Task | LinkedTask:
@@ -72,7 +73,7 @@ def load_task(path: str | Path) -> Task | LinkedTask:
     robot is a LinkedTask.
 
     Raises `InputError` that names the file, the key, and what to change."""
-    path = _checked_path(path)
+    path = check_path("The path of the robot file", path)
     read = _load(path)
     try:
         task = default_task(read.robot) if read.task is None else read.task(read.robot)
@@ -88,11 +89,6 @@ def default_task(robot: Robot | LinkedRobot) -> Task | LinkedTask:
     if isinstance(robot, LinkedRobot):
         return linked_simulation_task(robot, dt=0.01)
     return simulation_task(robot, dt=0.01)
-
-
-def _checked_path(path: object) -> Path:
-    require_kind("The path of the robot file", path, (str, Path), "give text or a pathlib.Path")
-    return Path(path)  # type: ignore[arg-type]
 
 
 class _FileContent(NamedTuple):
@@ -298,5 +294,6 @@ def _check_support(support: Support, body: Body) -> None:
 def _check_dimension(vector: Any, body: Body) -> None:
     if vector is not None and len(vector) != body.dim:
         raise InputError(
-            f"There are {len(vector)} numbers, but the body is {body.dim}D; give {body.dim}."
+            f"There are {counted(len(vector), 'number')}, but the body is {body.dim}D; give "
+            f"{body.dim}."
         )

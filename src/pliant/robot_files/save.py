@@ -12,7 +12,7 @@ from pliant.actuators import Arm, Fibres, MovingFrame
 from pliant.actuators.fibres import CircumferentialDirection, circumferential, radial
 from pliant.bodies import Body, PointMass
 from pliant.contact import Contact, Obstacle
-from pliant.core import InputError, require_kind
+from pliant.core import InputError
 from pliant.geometry import Mesh, Rods, Union
 from pliant.robot import Robot, Support
 from pliant.robot_files.layout import ACTUATOR_CLASSES, SECTIONS, SHAPES
@@ -20,7 +20,7 @@ from pliant.robot_files.linked_save import linked_tables
 from pliant.robot_files.mesh_file import mesh_text
 from pliant.robot_files.task import Keyframes
 from pliant.robot_files.toml_text import toml_text
-from pliant.store import write_atomic
+from pliant.store import check_path, write_atomic
 from pliant.store.digest import digest
 from pliant.swimming import LinkedRobot
 
@@ -33,8 +33,7 @@ def save_robot(robot: Robot | LinkedRobot, path: str | Path) -> None:
     `InputError` if a part of the robot cannot be written, such as a motion that is a Python
     function.
     """
-    require_kind("The path of the robot file", path, (str, Path), "give text or a pathlib.Path")
-    path = Path(path)
+    path = check_path("The path of the robot file", path)
     if path.suffix != ".toml":
         raise InputError(f"The robot file is '{path}'; give a name that ends in .toml.")
     files: dict[str, str] = {}

@@ -23,7 +23,7 @@ from pydantic import (
     model_validator,
 )
 
-from pliant.core import Array, InputError, nearest
+from pliant.core import Array, InputError, counted, nearest
 
 Make = Callable[..., Any]
 Keys = dict[str, tuple[Any, Any]]  # name -> (type, default)
@@ -62,7 +62,8 @@ def equal_rows(rows: tuple[tuple[float, ...], ...]) -> Array:
     for i, row in enumerate(rows):
         if len(row) != width:
             raise InputError(
-                f"row {i} has {len(row)} numbers, but row 0 has {width}; give rows of equal length."
+                f"row {i} has {counted(len(row), 'number')}, but row 0 has {width}; give rows of "
+                "equal length."
             )
     return np.array(rows, float).reshape(len(rows), width)
 

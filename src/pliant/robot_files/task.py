@@ -294,6 +294,12 @@ def following_task(
     if not paths:
         raise InputError("There is no path to follow; add [[task.paths]] with an effector.")
     _check_each("paths", paths, lambda path: _check_path(path, robot))
+    for name in fixed or {}:
+        if name not in robot.actuators:
+            raise TaskError(
+                f"fixed.{name}",
+                f"{robot.name} has no actuator '{name}' to fix; {nearest(name, robot.actuators)}",
+            )
     task = Task(
         robot=robot,
         rule=rule,
@@ -332,6 +338,17 @@ def _check_path(path: TargetPath, robot: Robot) -> None:
             f"The path of '{path.effector}' has {counted(found, 'coordinate')}; the robot has "
             f"{dim}."
         )
+    names = "xyz"[:dim]
+    if path.axes is not None and (not path.axes or set(path.axes) - set(names)):
+        raise InputError(
+            f"The axes of the path of '{path.effector}' are '{path.axes}'; write some of "
+            f"{', '.join(names)}."
+        )
+    if not path.weight >= 0.0:
+        raise InputError(
+            f"The path of '{path.effector}' has weight {path.weight:g}; give a weight that is not "
+            "negative."
+        )
 
 
 TASKS: dict[str, Callable[..., Task]] = {
@@ -360,7 +377,7 @@ def check_controls(values: Array, robot: RobotDescription) -> None:
     """Raise `InputError` unless the values (n, n_controls) are within the limits of the robot."""
     if values.shape[1] != robot.n_controls:
         raise InputError(
-            f"The controls have {values.shape[1]} numbers per row, but the robot needs "
+            f"The controls have {counted(values.shape[1], 'number')} per row, but the robot needs "
             f"{robot.n_controls} ({', '.join(c.name for c in robot.controls) or 'no actuators'}); "
             "give one for each control."
         )

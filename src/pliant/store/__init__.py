@@ -1,6 +1,7 @@
 """Crash-safe files: JSON, trajectories and VTK."""
 
 from pliant.store.files import (
+    check_path,
     content_key,
     lock_folder,
     read_json,
@@ -23,6 +24,7 @@ __all__ = [
     "PointFrame",
     "Trajectory",
     "TrajectoryWriter",
+    "check_path",
     "content_key",
     "has_trajectory",
     "lock_folder",

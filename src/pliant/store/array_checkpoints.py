@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pliant.core import Array, InputError, is_integer, quoted, require_kind
+from pliant.core import Array, InputError, is_integer, quoted
 from pliant.store.files import (
+    check_path,
     read_bytes,
     read_json,
     remove_files,
@@ -44,8 +45,7 @@ class CheckpointKind:
 
     def exists(self, folder: str | Path) -> bool:
         """Return whether a folder has such a checkpoint, whether or not it can be read."""
-        require_kind("The folder", folder, (str, os.PathLike), "give text or a pathlib.Path")
-        return os.path.lexists(Path(folder) / self.file)
+        return os.path.lexists(check_path("The folder", folder) / self.file)
 
     def check_folder(self, folder: str | Path | None, resume: bool) -> None:
         """Raise InputError if there is nothing to resume, or if a checkpoint would be
@@ -81,16 +81,17 @@ def write_checkpoint(
 ) -> None:
     """Replace the checkpoint in a folder. A checkpoint that was there stays readable until the new
     one is complete."""
+    folder = check_path("The folder", folder)
     blob = safetensors_bytes(arrays)
     digest = hashlib.sha256(blob).hexdigest()
-    write_atomic(Path(folder) / _array_file(kind, digest), blob)
+    write_atomic(folder / _array_file(kind, digest), blob)
     write_json(
-        Path(folder) / kind.file,
+        folder / kind.file,
         {"format": f"pliant {kind.noun}", "version": VERSION, **content, "arrays": digest},
     )
     old = [
         path.name
-        for path in Path(folder).glob(f"{kind.noun}-{8 * '[0-9a-f]'}.safetensors")
+        for path in folder.glob(f"{kind.noun}-{8 * '[0-9a-f]'}.safetensors")
         if path.name != _array_file(kind, digest)
     ]
     remove_files(folder, *old)
@@ -107,7 +108,7 @@ def read_checkpoint(
 
     Raises InputError if a file is missing or damaged, or of a newer Pliant.
     """
-    require_kind("The folder", path, (str, os.PathLike), "give text or a pathlib.Path")
+    path = check_path("The folder", path)
     whole = Path(path).is_dir() or Path(path).suffix != ".json"
     file = Path(path) / kind.file if whole else Path(path)
     if not os.path.lexists(file):

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from pliant.core import InputError, PliantError
+from pliant.core import InputError, PliantError, quoted, require_kind
 
 _REMEDIES = {
     errno.ENOSPC: "the disk is full. Free some space",
@@ -23,6 +23,16 @@ _REMEDIES = {
 }
 
 _TEMPORARY_NAME = ".pliant-{}.tmp"  # name of a file that is being written
+
+
+def check_path(what: str, path: object, remedy: str = "give text or a pathlib.Path") -> Path:
+    """Return the path of a file or folder that a user gave. Raises `InputError` that begins with
+    `what`, such as "The result folder", unless it is a non-empty string or a path."""
+    require_kind(what, path, (str, os.PathLike), remedy)
+    name = os.fspath(path)  # type: ignore[call-overload]  # checked above
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise InputError(f"{what} is {quoted(name)}. Give the path of a file or folder.")
+    return Path(name)
 
 
 def write_atomic(path: str | Path, data: bytes | str) -> None:

@@ -12,7 +12,7 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from pliant.core import Array, InputError, finite_array
-from pliant.store.files import translate_write_errors, write_atomic
+from pliant.store.files import check_path, translate_write_errors, write_atomic
 
 VTK_TYPES = {"f": "Float64", "i": "Int64", "u": "UInt8"}
 
@@ -31,7 +31,7 @@ def write_point_frames(
 ) -> Path:
     """Write name-000000.vtu, ... and name.pvd, and return the path of the latter. Files of an
     earlier run are removed. Raises `InputError` if there are no frames."""
-    home = Path(folder)
+    home = check_path("The folder", folder)
     with translate_write_errors(home, 0):
         for path in [home / f"{name}.pvd", *home.glob(f"{name}-{6 * '[0-9]'}.vtu")]:
             path.unlink(missing_ok=True)

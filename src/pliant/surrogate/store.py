@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from pliant.core import Array, InputError, PliantError, counted, finite_array, require_kind
-from pliant.store.files import translate_write_errors
+from pliant.store.files import check_path, translate_write_errors
 from pliant.surrogate.sample import Sample
 
 APPLICATION_ID = int.from_bytes(b"Plnt", "big")  # identifies our files in the SQLite header
@@ -75,7 +75,7 @@ class CornerStore:
         require_kind(
             "The key of a store of corners", key, str, "give the content hash of the model as text"
         )
-        self.path = None if path is None else Path(os.path.realpath(path))
+        self.path = None if path is None else Path(os.path.realpath(check_path("The store", path)))
         self.key = key
         self._token = secrets.token_hex(8)
         self._lock_folder = (

@@ -32,10 +32,10 @@ ModelAndTask = tuple[Dynamics, ControlTask]
 def arm(
     *, layers: int = 8, across: int = 2, dt: float = 0.05, steps: int = 40, speed: float = 0.05
 ) -> ModelAndTask:
-    """Return the arm of [Jia2019], whose laser shall reach a point beside it and stay there.
+    """Return the arm of [Jia2019] and the task to hold its laser at a point beside it.
 
     The controls are four cable tensions. The arm starts with random velocities of standard
-    deviation `speed` [m/s] of each node. A run at rest costs about 10.
+    deviation `speed` [m/s] of each node. Without actuation the cost is about 10.
     """
     model = ImplicitEuler(line_arm(layers=layers, across=across), dt=dt)
     goal = Goal(effector="laser", target=(0.05, 0.05, 0.183), weight=2000.0)
@@ -54,7 +54,7 @@ def arm(
 def finger(
     *, along: int = 4, order: int = 1, dt: float = 0.02, steps: int = 50, speed: float = 0.02
 ) -> ModelAndTask:
-    """Return the finger of [Rodriguez2017], which shall hold its tip 6 mm below its axis.
+    """Return the finger of [Rodriguez2017] and the task to hold its tip 6 mm below its axis.
 
     The control is the pressure in its cavity. The finger starts level, with random velocities of
     standard deviation `speed` [m/s] of each node, and sags under its weight.
@@ -78,7 +78,7 @@ def finger(
 def diamond_reach(
     *, along: int = 11, dt: float = 0.02, steps: int = 50, speed: float = 0.02
 ) -> ModelAndTask:
-    """Return the Diamond of [Menager2024], which shall bring its tip to a point and hold it there.
+    """Return the Diamond of [Menager2024] and the task to hold its tip at a point.
 
     The controls are four cable tensions. It starts with random velocities of standard deviation
     `speed` [m/s] of each node.
@@ -107,7 +107,7 @@ def biped_walk(
     steps: int = 150,
     speed: float = 0.01,
 ) -> ModelAndTask:
-    """Return the biped of [Spielberg2021], which shall walk forward as far as it can.
+    """Return the biped of [Spielberg2021] and the task to walk forward as far as it can.
 
     The controls are the lengths of its four cables. `cell` [m] is the size of the grid's cells. The
     return is the distance in body lengths of 0.4 m, minus a small effort. The biped starts with
@@ -151,7 +151,7 @@ def swimmer_forward(
     effort: float = 0.005,
     **settings: Any,
 ) -> ModelAndTask:
-    """Return the swimmer of [Jia2019], which shall swim forward (along x) as far as it can.
+    """Return the swimmer of [Jia2019] and the task to swim forward (along x) as far as it can.
 
     The controls are three joint torques. `cell` [rad] is the side of the cells of the added mass;
     other settings are those of SwimmerModel, such as store="swimmer.sqlite". The return is the

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pliant.core import Array, Dynamics
+from pliant.core import Array, Dynamics, counted
 from pliant.planners import Options, plan, plan_refined
 from pliant.planners.choose import planner_named
 from pliant.planners.hierarchy import RefinedPlan
@@ -47,7 +47,7 @@ def linked_task_experiment(path: Path, task: LinkedTask) -> Experiment:
     return Experiment(
         name=path.stem,
         shows=f"{task.robot.name} under the task of {path.name}",
-        size=f"{len(task.robot.links)} links, {model.n_controls} controls",
+        size=f"{counted(len(task.robot.links), 'link')}, {counted(model.n_controls, 'control')}",
         takes="seconds",
         source=path.read_bytes().hex() + _surface_bytes(task),
         perform=perform,

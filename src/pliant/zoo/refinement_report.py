@@ -25,7 +25,7 @@ def optional_metric(
 def count_metrics(
     refined: RefinedPlan, paper: PaperValues, queries: str = "map queries"
 ) -> dict[str, Metric]:
-    """Return the number of exact evaluations and the numbers without a surrogate, in two counts.
+    """Return the number of exact evaluations and how many a surrogate saves, by two counts.
 
     [Jia2019] counts one evaluation per simulated step. A step may need several values of the map;
     `queries` names them. `paper` has the values of "evaluations", "steps" and "reduction".

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from pliant.bodies import Beams, Solid
-from pliant.core import InputError, Linearizable
+from pliant.core import InputError, Linearizable, counted
 from pliant.dynamics.overlaps import overlap_note
 from pliant.planners import Options, plan
 from pliant.planners.choose import planner_named
@@ -69,7 +69,7 @@ def task_experiment(path: Path) -> Experiment:
     return Experiment(
         name=path.stem,
         shows=f"{task.robot.name} under the task of {path.name}",
-        size=f"{model.space.n_dofs} unknowns, {model.n_controls} controls",
+        size=f"{counted(model.space.n_dofs, 'unknown')}, {counted(model.n_controls, 'control')}",
         takes="seconds",
         # the content of the file and a digest of its mesh
         source=f"{path.read_bytes().hex()} {sha256(mesh_bytes).hexdigest()}",

@@ -29,7 +29,7 @@ from pliant.bench.walker_scene import (
     YOUNG,
     WalkerScene,
 )
-from pliant.core import Array, InputError, MissingExtra, StepError
+from pliant.core import Array, InputError, MissingExtra, StepError, counted
 
 STATE = ("x", "v", "C", "F")
 
@@ -41,7 +41,8 @@ def run_walker_with_taichi(
     its own process, because Taichi sets its threads once."""
     if scene.steps % segment:
         raise InputError(
-            f"{scene.steps} control steps are no whole number of segments of {segment} steps."
+            f"{scene.steps} control steps are no whole number of segments of "
+            f"{counted(segment, 'step')}."
         )
     try:
         import taichi as ti
