@@ -42,10 +42,13 @@ bench: $(VENV)/.bench
 clean:
 	rm -rf $(VENV) .cache build results *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
 
+# The Python of `make test PYTHON=...`; otherwise uv finds one that Pliant supports.
+CHOSEN := $(if $(filter-out python3,$(PYTHON)),--python $(PYTHON))
+
 # Install with uv, which is much faster than pip. If uv is not installed, install it in .venv.
 # If that fails, install with pip.
 define make_venv
-	@[ -x $(BIN)/python ] || { command -v uv >/dev/null && uv venv --seed --quiet $(VENV); } || $(PYTHON) -m venv $(VENV)
+	@[ -x $(BIN)/python ] || { command -v uv >/dev/null && uv venv --seed --quiet $(CHOSEN) $(VENV); } || $(PYTHON) -m venv $(VENV)
 	@command -v uv >/dev/null || [ -x $(BIN)/uv ] || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv || true
 endef
 

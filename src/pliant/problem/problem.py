@@ -276,10 +276,11 @@ class Problem:
         """Raise InputError unless the variables are the controls of one trajectory, and all terms
         are sums over steps that planners use."""
         if self.scenes or self.variable_names != (CONTROLS,):
-            what = f"{len(self.scenes)} scenes" if self.scenes else ", ".join(self.variable_names)
+            names = ", ".join(self.variable_names)
+            what = counted(len(self.scenes), "scene") if self.scenes else f"the variables {names}"
             raise InputError(
                 f"Planners optimise the controls of one scene, but this problem has {what}; use "
-                "pl.optimise(problem)."
+                "pl.optimisation.optimise(problem)."
             )
         if self.extra_costs or self.parameter_costs:
             raise InputError(
