@@ -105,8 +105,9 @@ def effector_tasks(
     rows, each = [model.effector_rows(name) for name in names], _each(directions, len(names))
     if len(each) != len(names):
         raise InputError(
-            f"There are directions for {counted(len(each), 'effector')}, but {len(names)} "
-            "controlled; give one entry for each, or one word for all."
+            f"There are directions for {counted(len(each), 'effector')}, but "
+            f"{counted(len(names), 'effector')} to control; give one entry for each, or one word "
+            "for all."
         )
     return EffectorTasks(
         names=names,
