@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pliant.core import Array
+from pliant.core import Array, counted
 from pliant.dynamics import ImplicitEuler
 from pliant.papers.table_one import PaperRow, RowTimes, TableRow, time_metrics
 from pliant.planners import Options, gauss_newton
