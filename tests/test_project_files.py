@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pliant
+from pliant.zoo.listing import experiment_rows, listed_experiments
 
 ROOT = Path(__file__).parents[1]
 
@@ -15,6 +16,11 @@ def test_citation_names_the_version_of_the_package() -> None:
 
 def test_version_is_written_once_in_the_build_files() -> None:
     assert not re.search(r"^version = \"", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+
+
+def test_listed_experiments_are_those_of_the_registry() -> None:
+    """`pliant list` reads a file; `python -m pliant.zoo.listing` writes it again."""
+    assert listed_experiments() == experiment_rows()
 
 
 def test_file_names_of_tests_are_unique() -> None:

@@ -24,6 +24,7 @@ from pliant.interrupts import INTERRUPTED_STATUS as INTERRUPTED
 from pliant.interrupts import exit_on_interrupt
 from pliant.progress import Display, Log
 from pliant.progress import Progress as Report
+from pliant.zoo.listing import FIELDS, listed_experiments
 
 app = typer.Typer(
     add_completion=False,
@@ -68,18 +69,15 @@ def list_command(
     ] = None,
 ) -> None:
     """List all experiments, or the settings of one."""
-    with exit_on_interrupt():
-        from pliant.zoo.registry import EXPERIMENTS, find
-
     if name is not None:
-        experiment = find(name)
+        experiment = _experiment_by_name(name)
         settings = [
             (key, value, experiment.quick.get(key, value))
             for key, value in experiment.settings.items()
         ]
         Console().print(_table(("setting", "default", "with --quick"), settings))
         return
-    rows = [(e.name, e.paper or "-", e.size, e.takes, e.shows) for e in EXPERIMENTS.values()]
+    rows = [[row[key] or "-" for key in FIELDS] for row in listed_experiments()]
     table = _table(("name", "paper", "size", "run time", "description"), rows)
     Console(width=None if sys.stdout.isatty() else 160).print(table)
 
@@ -448,15 +446,21 @@ def _table(
     return table
 
 
-def _experiment(name: str) -> Any:
+def _experiment_by_name(name: str) -> Any:
     with exit_on_interrupt():
         from pliant.zoo.registry import find
+
+    return find(name)
+
+
+def _experiment(name: str) -> Any:
+    with exit_on_interrupt():
         from pliant.zoo.task import task_experiment
 
     return (
         task_experiment(Path(name))
         if name.lower().endswith(".toml") or os.path.isfile(name)
-        else find(name)
+        else _experiment_by_name(name)
     )
 
 

@@ -151,8 +151,8 @@ def _iteration_time_with_exact_shapes(
     progress("iterations with exact shapes", runs * steps, runs * steps)
     seconds = (time.perf_counter() - start) / runs * total / steps
     return seconds, (
-        f"{steps} of {total} steps of the plan were timed, each {counted(runs, 'time')}, with their "
-        "derivatives, and scaled to all steps."
+        f"{steps} of {total} steps of the plan were timed, each {counted(runs, 'time')}, with "
+        "their derivatives, and scaled to all steps."
     )
 
 
