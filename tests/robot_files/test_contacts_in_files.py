@@ -56,7 +56,7 @@ def test_particle_contact_kind_is_read_and_rejected_by_finite_elements(written):
         ('type = "terrain"\nspacing = 0.1', r"contacts\[0\].heights: this is missing"),
         (
             'type = "terrain"\nheights = [[0, 1], [0]]\nspacing = 0.1',
-            r"contacts\[0\].heights: row 1 has 1 numbers, but row 0 has 2",
+            r"contacts\[0\].heights: row 1 has 1 number, but row 0 has 2",
         ),
         (
             'type = "terrain"\nheights = "hill.png"\nspacing = 0.1',
