@@ -119,7 +119,7 @@ def test_plane_frame_rotates_by_its_angle():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"origin": (0.0,)}, "origin of a moving frame has 1 numbers; give 2 .* or 3"),
+        ({"origin": (0.0,)}, "origin of a moving frame has 1 number; give 2 .* or 3"),
         ({"origin": (0.0, np.nan, 0.0)}, "origin of a moving frame is nan at entry 1"),
         (
             {"start": (0, 0, 0, 4.0, 0, 0)},

@@ -94,12 +94,15 @@ BAD = {
     "problem steps huge": (lambda: Problem(model=MODEL, steps=HUGE, terms=GOAL), "steps is '1000"),
     "plan steps huge": (lambda: pl.plan(MODEL, GOAL, steps=HUGE), "steps is '1000"),
     "plan steps nan": (lambda: pl.plan(MODEL, GOAL, steps=nan), "steps is 'nan'"),
-    "place too short": (lambda: STRIP.effector_position("tip", np.zeros(7)), "There are 7 numbers"),
+    "place too short": (
+        lambda: STRIP.effector_position("tip", np.zeros(7)),
+        "positions has 7 numbers",
+    ),
     "place of a whole state": (
         lambda: STRIP.effector_position("tip", MODEL.initial_state()),
         r"space\.position\(x\)",
     ),
-    "place of text": (lambda: STRIP.effector_position("tip", "abc"), "There are 1 numbers"),
+    "place of text": (lambda: STRIP.effector_position("tip", "abc"), "positions has 1 number"),
     "place of nan": (
         lambda: STRIP.effector_position("tip", np.full(STRIP.body().rest.size, nan)),
         "positions is nan",

@@ -137,7 +137,7 @@ def test_each_level_has_its_own_number_of_iterations(raises_clear_error):
         coarse_loop(), go_there(), GRADIENT, eta=1.0, iterations=counts
     )
     assert [len(level.result.history) - 1 for level in run([3, 1]).levels] == [3, 1]
-    raises_clear_error(lambda: run([3, 2, 1]), "There are 3 numbers of iterations, but 2 levels")
+    raises_clear_error(lambda: run([3, 2, 1]), "iterations has 3 numbers, but 2 levels")
     raises_clear_error(lambda: run([3, 0]), "The number of iterations is '0'")
     raises_clear_error(lambda: run([]), "The number of iterations is '0'")
 

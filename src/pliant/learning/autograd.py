@@ -129,7 +129,8 @@ class TorchLayer:
         rows = len(x) if x.ndim == 2 else len(u) if u.ndim == 3 else 1
         if u.ndim == 3 and len(u) != rows:
             raise InputError(
-                f"There are {counted(rows, 'state')} and {len(u)} arrays of controls; give as many."
+                f"The layer got {counted(rows, 'state')} and {len(u)} arrays of controls; give as "
+                "many."
             )
         states = _Rollout.apply(
             self,

@@ -17,8 +17,8 @@ def k_means(points: Array, weights: Array, k: int, seed: int) -> Array:
     different = len(np.unique(points, axis=0))
     if different < k:
         raise InputError(
-            f"There are {counted(different, 'different point')}, but {k} clusters; take a smaller "
-            "k."
+            f"The array has {counted(different, 'different point')}, but {k} clusters; take a "
+            "smaller k."
         )
     centres = _first_centres(points, weights, k, np.random.default_rng(seed))
     labels = np.full(len(points), -1)

@@ -97,9 +97,9 @@ def train_refined(
     counts = levels_needed * counts if is_integer(iterations) else counts
     if len(counts) != levels_needed:
         raise InputError(
-            f"There are {counted(len(counts), 'number')} of iterations, but "
-            f"{counted(levels_needed, 'level')} from the first cell to eta = {eta:g}. Give one "
-            "for each level, or one number for all."
+            f"The argument iterations has {counted(len(counts), 'number')}, but "
+            f"{counted(levels_needed, 'level')} from the first cell to eta = {eta:g}. Give one for "
+            "each level, or one number for all."
         )
     require_seed(seed)
     if target_return is not None:

@@ -105,8 +105,8 @@ class VectorEnv(GymnasiumVectorEnv):
             seeds = [None if seed is None else int(seed) + i for i in range(count)]  # type: ignore[arg-type]
         if len(seeds) != count:
             raise InputError(
-                f"There are {counted(len(seeds), 'seed')} for {counted(count, 'episode')}; give "
-                "one number, or one for each episode."
+                f"The environment got {counted(len(seeds), 'seed')} for "
+                f"{counted(count, 'episode')}; give one number, or one for each episode."
             )
         make = gymnasium.utils.seeding.np_random
         old = self._random or count * [None]
@@ -228,7 +228,7 @@ class VectorEnv(GymnasiumVectorEnv):
         require_kind("The states", states, (list, tuple), "give what state() returned")
         if len(states) != self.num_envs:
             raise InputError(
-                f"There are {counted(len(states), 'state')} for "
+                f"The environment got {counted(len(states), 'state')} for "
                 f"{counted(self.num_envs, 'episode')}; give one for each."
             )
         self._seed([0] * self.num_envs)

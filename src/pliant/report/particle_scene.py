@@ -110,8 +110,9 @@ def _shown_controls(model: MaterialPoint, controls: Array, count: int) -> Array:
     given = finite_array("The array of controls", controls, (None, model.n_controls))
     if len(given) not in (count - 1, count):
         raise InputError(
-            f"There are {counted(len(given), 'row')} of controls for {counted(count, 'state')}. "
-            f"Give {count - 1}, one for each step between them, or {count}, one for each."
+            f"The array of controls has {counted(len(given), 'row')} for "
+            f"{counted(count, 'state')}. Give {count - 1}, one for each step between them, or "
+            f"{count}, one for each."
         )
     return given if len(given) == count else np.concatenate([model.neutral_controls()[None], given])
 

@@ -367,9 +367,10 @@ class Robot:
             ) from None
         if q.size != row.shape[1] * dim:
             raise InputError(
-                f"There are {counted(q.size, 'number')}, but the body of {self.name} has "
-                f"{row.shape[1]} nodes with {dim} each; give model.space.position(x). For a model "
-                f"of particles use model.effector_rows('{effector}') @ model.space.position(x)."
+                f"The array of positions has {counted(q.size, 'number')}, but the body of "
+                f"{self.name} has {row.shape[1]} nodes with {dim} each; give "
+                "model.space.position(x). For a model of particles use "
+                f"model.effector_rows('{effector}') @ model.space.position(x)."
             )
         q = finite_array("The positions", q, (row.shape[1] * dim,), "m")
         return (row @ q.reshape(-1, dim))[0]

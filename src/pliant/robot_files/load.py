@@ -294,6 +294,6 @@ def _check_support(support: Support, body: Body) -> None:
 def _check_dimension(vector: Any, body: Body) -> None:
     if vector is not None and len(vector) != body.dim:
         raise InputError(
-            f"There are {counted(len(vector), 'number')}, but the body is {body.dim}D; give "
+            f"The list has {counted(len(vector), 'number')}, but the body is {body.dim}D; give "
             f"{body.dim}."
         )
