@@ -229,7 +229,7 @@ def test_effector_position_error_for_particles_names_effector_rows():
     of = model(tip)
     with pytest.raises(
         InputError,
-        match=r"The array of positions has 128 numbers, but the body of .*model\.effector_rows\('tip'\)",
+        match=r"positions has 128 numbers, but the body of .*model\.effector_rows\('tip'\)",
     ):
         tip.effector_position("tip", of.space.position(of.initial_state()))
     assert repr(of).startswith("<MaterialPoint of")
