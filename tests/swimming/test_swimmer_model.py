@@ -8,8 +8,7 @@ from swimming_robots import POINTS, eel, run, single, start
 from pliant.core import Batched, InputError, Linearizable, Refinable, StepError
 from pliant.optimisation import ProblemObjective
 from pliant.problem import Problem, StateGoal
-from pliant.swimming import SwimmerModel
-from pliant.swimming import swimmer_kernels as kernels
+from pliant.swimming import SwimmerModel, link_kernels
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +18,7 @@ def swimmer():
 
 def rotation(q):
     out = np.empty((3, 3))
-    kernels.rotation(q, out)
+    link_kernels.rotation(q, out)
     return out
 
 

@@ -95,10 +95,16 @@ class CellTables:
         self._keys, self._rows = np.full(64, -1, np.int64), np.zeros(64, np.int64)
         self._tables = np.zeros((0, 0, 0))
         self._indices: list[Array] = []
+        self._arrays: dict[bool, CellArrays] = {}  # by whether they give second derivatives
 
     def arrays(self, *, second: bool = False) -> CellArrays:
         """Return the known cells, to interpolate values and slopes, with `second` also second
         derivatives. They are valid until the next call of `require`."""
+        if second not in self._arrays:
+            self._arrays[second] = self._make_arrays(second)
+        return self._arrays[second]
+
+    def _make_arrays(self, second: bool) -> CellArrays:
         tables = self._tables
         if not self._indices:
             tables = np.zeros((1, 4**self.grid.dim, 1))
@@ -141,6 +147,7 @@ class CellTables:
             if count:
                 grown[:count] = self._tables
             self._tables = grown
+        self._arrays.clear()
         self._tables[count] = table
         self._indices.append(index)
         if count + 1 > MAX_LOAD * len(self._keys):

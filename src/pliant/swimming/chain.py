@@ -3,8 +3,8 @@
 import numpy as np
 
 from pliant.core import Array
+from pliant.swimming.link_kernels import Chain
 from pliant.swimming.linked_robot import LinkedRobot
-from pliant.swimming.swimmer_kernels import Chain
 
 
 def make_chain(robot: LinkedRobot) -> Chain:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from pliant.argument_checks import check_steps
 from pliant.core import Array, InputError, finite_array, require_positive
-from pliant.swimming import swimmer_kernels as kernels
+from pliant.swimming.momentum_kernels import momentum_rate
 from pliant.swimming.swimmer_model import SwimmerModel
 
 
@@ -153,5 +153,5 @@ def _passive_torques(model: SwimmerModel, path: AnglePath, core: Array, step: fl
     rows = model.added_mass.rows(y[7 : 7 + model.robot.n_angles].copy())
     dP, velocities = np.zeros(len(xi)), np.zeros(len(xi))
     u = np.zeros(model.n_controls)
-    kernels.momentum_rate(y, u, rows[0], rows[1:], model.chain, dP, velocities)
+    momentum_rate(y, u, rows[0], rows[1:], model.chain, dP, velocities)
     return dP[6:]

@@ -1,6 +1,5 @@
 """The dynamics of linked rigid bodies in potential flow [Jia2019, eq. 3 and 4]."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Self, final
 
@@ -17,10 +16,8 @@ from pliant.core import (
     NoSurrogateError,
     Params,
     Space,
-    Status,
     Step,
     StepBatch,
-    StepError,
     check_controls,
     effector_jacobian,
     effector_position,
@@ -32,10 +29,8 @@ from pliant.core import (
 )
 from pliant.parallel import make_workers
 from pliant.progress import Progress
-from pliant.surrogate import Corners, CornerStore, Grid, SampleError, Surrogate, evaluation_job
-from pliant.surrogate.cell_tables import FOUND, MISSING, OUTSIDE
+from pliant.surrogate import Corners, CornerStore, Grid, Surrogate, evaluation_job
 from pliant.surrogate.domain import check_lengths
-from pliant.swimming import swimmer_kernels as kernels
 from pliant.swimming.added_mass import (
     AddedMassMap,
     ConstantAddedMass,
@@ -46,11 +41,9 @@ from pliant.swimming.added_mass import (
 from pliant.swimming.chain import make_chain
 from pliant.swimming.link_gaps import check_gaps
 from pliant.swimming.linked_robot import STOP_MARGIN, LinkedRobot
-
-METHODS = {"euler": kernels.EULER, "rk4": kernels.RK4}
-MIN_PARALLEL_ROWS = 8  # a step takes about 20 us, as long as starting the threads
-CONVERGED = Status()
-AddedMassModel = ExactAddedMass | InterpolatedAddedMass | ConstantAddedMass
+from pliant.swimming.mass_kernels import total_mass
+from pliant.swimming.step_kernels import effector_points
+from pliant.swimming.swimmer_steps import CONVERGED, METHODS, AddedMassModel, SwimmerSteps
 
 
 @final
@@ -146,8 +139,9 @@ class SwimmerModel:
         self.angles = robot.check_angles(np.zeros(robot.n_angles) if angles is None else angles)
         self._check_range(self.angles)
         self.chain = make_chain(robot)
-        self._kind = METHODS[method]
-        self._stages = int(kernels.n_stages(self._kind))
+        self._steps = SwimmerSteps(
+            robot=robot, chain=self.chain, added_mass=mass, dt=dt, kind=METHODS[method]
+        )
         e, n = 3 * len(robot.effector_names), robot.n_angles
         self.space = Space(
             parts=("position", "previous", "root", "orientation", "angles", "momentum"),
@@ -270,14 +264,14 @@ class SwimmerModel:
     def _points(self, core: Array) -> Array:
         """Return the effector positions (n_dofs,) [m] of a core."""
         out = np.empty(self.space.n_dofs)
-        kernels.effector_points(core, self.chain, out)
+        effector_points(core, self.chain, out)
         return out
 
     def mass_matrix(self, angles: ArrayLike) -> Array:
         """Return the mass matrix (6 + n, 6 + n) of links and fluid at joint angles (n,) [rad]."""
         theta = self.robot.check_angles(angles)
         self._check_range(theta)
-        return kernels.total_mass(theta, self.added_mass.rows(theta)[0], self.chain)
+        return total_mass(theta, self.added_mass.rows(theta)[0], self.chain)
 
     def _check_range(self, angles: Array) -> None:
         """Raise InputError if the added mass is unknown at joint angles (n,), because a hinge is
@@ -360,182 +354,31 @@ class SwimmerModel:
         x = check_state(x, self._size)
         u = check_controls(u, self.n_controls)
         check_index(k)
-        self.params.split(p)  # raises InputError, because there are none
+        if p is not None:
+            self.params.split(p)  # raises InputError, because there are none
         if isinstance(self.added_mass, ExactAddedMass):
-            return self._exact_step(x, u)
-        new = self._known_step(x, u)
-        if new is not None:
-            return Step(new, CONVERGED, SwimmerTape(self, x, u))
-        batch = self.step_many(x[None], u[None])
+            new, status = self._steps.exact(x, u)
+            return Step(new, status, SwimmerTape(self, x, u) if status.ok else None)
+        known = self._steps.known(x, u)
+        if known is not None:
+            return Step(known, CONVERGED, SwimmerTape(self, x, u))
+        batch = self._steps.many(x[None], u[None])
         ok = batch.statuses[0].ok
         return Step(batch.x[0], batch.statuses[0], SwimmerTape(self, x, u) if ok else None)
-
-    def _known_step(self, x: Array, u: Array) -> Array | None:
-        """Return the state after a step that needs no new cell; None if it does, or fails. It has
-        the bits of `step_many`, without the work for many rows."""
-        mass, e = self.added_mass, self.space.n_dofs
-        assert not isinstance(mass, ExactAddedMass)
-        core = x[None, 2 * e :]
-        out, points = np.empty(core.shape), np.empty((1, e))
-        found, _ = kernels.step_rows(
-            self._kind, core, u[None], self.dt, mass.cells(), self.chain, out, points
-        )
-        if found[0] != FOUND:
-            return None
-        if isinstance(mass, InterpolatedAddedMass):
-            mass.queries += self._stages
-        return np.concatenate([points[0], x[:e], out[0]])
 
     def step_many(self, x: Array, u: Array, p: Array | None = None, k: int = 0) -> StepBatch:
         """Step states (b, n_state) under controls (b, n_controls) in parallel."""
         x = finite_array("The array of states", x, (None, self._size))
         u = finite_array("The array of controls", u, (len(x), self.n_controls))
         check_index(k)
-        mass = self.added_mass
-        if isinstance(mass, ExactAddedMass):
-            steps = [self._exact_step(one, control) for one, control in zip(x, u, strict=True)]
-            return StepBatch(np.array([s.x for s in steps]), tuple(s.status for s in steps))
-        e = self.space.n_dofs
-        cores = np.ascontiguousarray(x[:, 2 * e :])
-        out, points = cores.copy(), x[:, :e].copy()
-        run = lambda y, v, new, at: (
-            kernels.step_rows if len(y) < MIN_PARALLEL_ROWS else kernels.step_batch
-        )(self._kind, y, v, self.dt, mass.cells(), self.chain, new, at)
-        found, angles, reasons = self._run_batch(run, cores, u, out, points)
-        failed = found != FOUND
-        out[failed], points[failed] = cores[failed], x[failed, :e]
-        if isinstance(mass, InterpolatedAddedMass):
-            mass.queries += len(x) * self._stages
-        statuses = tuple(
-            Status(ok=False, text=self._failure(code, theta, reasons.get(i, "")))
-            if code != FOUND
-            else CONVERGED
-            for i, (code, theta) in enumerate(zip(found, angles, strict=True))
-        )
-        previous = np.where(failed[:, None], x[:, e : 2 * e], x[:, :e])
-        return StepBatch(np.hstack([points, previous, out]), statuses)
-
-    def _run_batch(
-        self,
-        run: Callable[..., tuple[Array, Array]],
-        y: Array,
-        u: Array,
-        out: Array,
-        points: Array,
-    ) -> tuple[Array, Array, dict[int, str]]:
-        """Run a batch until no cell is missing. Return outcomes (b,), the angles (b, n) of the last
-        lookups, and the reasons why exact values are missing, by row."""
-        todo = np.arange(len(y))
-        found, angles = np.zeros(len(y), np.int64), np.zeros((len(y), self.robot.n_angles))
-        reasons: dict[int, str] = {}
-        while todo.size:
-            new, at = out[todo], points[todo]
-            found[todo], angles[todo] = run(y[todo], u[todo], new, at)
-            out[todo], points[todo] = new, at
-            todo = todo[found[todo] == MISSING]
-            todo = self._add_cells(todo, angles, reasons)
-        return found, angles, reasons
-
-    def _add_cells(self, rows: Array, angles: Array, reasons: dict[int, str]) -> Array:
-        """Add the cells of the angles of some rows. Return the rows that can go on; the others get
-        a reason."""
-        mass = self.added_mass
-        assert not isinstance(mass, ExactAddedMass)
-        try:
-            mass.require(angles[rows])
-            return rows
-        except SampleError:
-            pass  # one of them has no value: find out which
-        good = []
-        for i in rows:
-            try:
-                mass.require(angles[i : i + 1])
-                good.append(i)
-            except SampleError as error:
-                reasons[int(i)] = str(error)
-        return np.array(good, int)
-
-    def _failure(self, code: int, angles: Array, reason: str) -> str:
-        if code == OUTSIDE and np.isfinite(angles).all():
-            lower, upper = self.robot.angle_limits
-            k = int(np.argmax(np.maximum(lower - angles, angles - upper)))
-            name = list(self.robot.hinges)[k]
-            return (
-                f"the hinge '{name}' is at {angles[k]:.3g} rad, far beyond its limits "
-                f"{lower[k]:g} to {upper[k]:g} rad; use smaller torques, a smaller time step, or "
-                "stiffer stops"
-            )
-        if code == MISSING:
-            return reason
-        return "the state is not finite any more; use a smaller time step or smaller torques"
-
-    def _exact_step(self, x: Array, u: Array) -> Step:
-        """Step with the exact added mass."""
-        e, n = self.space.n_dofs, self.robot.n_angles
-        y, stages = x[2 * e :].copy(), int(kernels.n_stages(self._kind))
-        stage, rates = np.empty(len(y)), np.empty((4, len(y)))
-        try:
-            for s in range(stages):
-                kernels.stage_state(s, y, rates, self.dt, stage)
-                rows = self.added_mass.rows(stage[7 : 7 + n].copy())
-                kernels.evaluate_stage(
-                    self._kind, stage, u, self.dt, rows[0], rows[1:], self.chain, rates[s]
-                )
-        except (SampleError, InputError) as error:  # links touch
-            return Step(x, Status(ok=False, text=str(error)), None)
-        out, points = np.empty(len(y)), np.empty(e)
-        kernels.finish_step(self._kind, y, rates, self.dt, self.chain, out, points)
-        if not np.all(np.isfinite(out)):
-            text = self._failure(kernels.NOT_FINITE, out[7 : 7 + n], "")
-            return Step(x, Status(ok=False, text=text), None)
-        return Step(np.concatenate([points, x[:e], out]), Status(), SwimmerTape(self, x, u))
+        return self._steps.many(x, u)
 
     # Derivatives
 
     def jacobians(self, x: Array, u: Array) -> Array:
         """Return the Jacobians (b, n_state, n_state + n_controls) of steps from states
         (b, n_state). Raises StepError if one of the steps fails."""
-        e, c = self.space.n_dofs, self.space.size - 2 * self.space.n_dofs
-        m = self.n_controls
-        small = np.empty((len(x), c + e, c + m))
-        if isinstance(self.added_mass, ExactAddedMass):
-            for y, v, out in zip(x[:, 2 * e :], u, small, strict=True):
-                self._exact_jacobian(y, v, out)
-        else:
-            self._fill_jacobians(x, u, small)
-        full = np.zeros((len(x), self.space.size, self.space.size + m))
-        full[:, :e, 2 * e :] = small[:, c:]
-        full[:, e : 2 * e, :e] = np.eye(e)
-        full[:, 2 * e :, 2 * e :] = small[:, :c]
-        return full
-
-    def _fill_jacobians(self, x: Array, u: Array, out: Array) -> None:
-        """Fill the small Jacobians of steps with the interpolated added mass."""
-        mass, cores = self.added_mass, np.ascontiguousarray(x[:, 2 * self.space.n_dofs :])
-        assert not isinstance(mass, ExactAddedMass)
-        run = lambda: kernels.batch_jacobians(
-            self._kind, cores, u, self.dt, mass.cells(second=True), self.chain, out
-        )
-        if np.all(run() == FOUND):
-            return
-        failed = [s.text for s in self.step_many(x, u).statuses if not s.ok]  # adds the cells
-        if failed:
-            raise StepError(f"A step without result has no derivative: {failed[0]}")
-        run()
-
-    def _exact_jacobian(self, y: Array, u: Array, out: Array) -> None:
-        n, stages = self.robot.n_angles, int(kernels.n_stages(self._kind))
-        stage, rates = np.empty(len(y)), np.empty((4, len(y)))
-        theta, all_rows = np.empty((stages, n)), []
-        for s in range(stages):
-            kernels.stage_state(s, y, rates, self.dt, stage)
-            theta[s] = stage[7 : 7 + n]
-            rows = self.added_mass.rows(theta[s].copy(), second=True)
-            all_rows.append(rows)
-            kernels.evaluate_stage(
-                self._kind, stage, u, self.dt, rows[0], rows[1 : 1 + n], self.chain, rates[s]
-            )
-        kernels.step_jacobian(self._kind, y, u, self.dt, theta, np.array(all_rows), self.chain, out)
+        return self._steps.jacobians(x, u)
 
     def linearize(self, step: Step) -> Linearization:
         """Return the derivative of a step as operators. Raises InputError for a failed step."""
