@@ -150,7 +150,8 @@ def test_surface_is_loaded_closed_and_outward(tmp_path, kind):
     ball = trimesh.creation.icosphere(subdivisions=1)
     ball.invert()
     ball.export(tmp_path / "ball.dat", file_type=kind)
-    found = load_surface(tmp_path / "ball.dat", scale=0.001)
+    with pytest.warns(UserWarning, match="All triangles point inward, so they were reversed"):
+        found = load_surface(tmp_path / "ball.dat", scale=0.001)
     assert len(found.points) == len(ball.vertices)
     assert found.volume() == pytest.approx(abs(ball.volume) * 1e-9, rel=1e-5)
     assert mesh_quality(fill(found, 4e-4)).closed

@@ -279,7 +279,7 @@ def test_shape_of_another_library_cannot_be_written(tmp_path):
     class Cube:
         volume, centroid, inertia = 1.0, np.zeros(3), np.eye(3) / 6.0
         semi_axes = None
-        surface = quadrature = staticmethod(len)
+        surface = quadrature = EllipsoidShape(semi_axes=(0.5, 0.5, 0.5)).surface
 
     robot = LinkedRobot(links={"a": Link(shape=Cube(), density=1.0)})
     with pytest.raises(InputError, match=r"links\.a: .*shape of type Cube; use EllipsoidShape"):

@@ -291,6 +291,15 @@ def replace_with_other_database(path):
     execute_sql(path, "CREATE TABLE birds (name TEXT)")
 
 
+def test_store_in_a_missing_folder_is_refused(tmp_path, raises_clear_error):
+    """A mistyped path makes no new folders."""
+    raises_clear_error(
+        lambda: CornerStore(tmp_path / "resutls" / "corners.db", key="a"),
+        "folder of the store .*resutls.* does not exist. Create it",
+    )
+    assert not any(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [

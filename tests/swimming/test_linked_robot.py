@@ -46,6 +46,13 @@ def test_placement_of_a_planar_chain_matches_sums_of_angles():
         )
 
 
+@pytest.mark.parametrize(("scale", "remedy"), [(1000.0, "by 0.001"), (1e-4, "by 1000")])
+def test_link_in_wrong_units_is_named_in_a_warning(scale, remedy):
+    surface = icosphere(0.1 * scale, subdivisions=1)
+    with pytest.warns(UserWarning, match=rf"links\.fin: The body is .* large.* Scale {remedy}"):
+        LinkedRobot(links={"fin": Link(shape=surface, density=1000.0)})
+
+
 def test_rotation_matrix_is_a_rotation_about_its_axis():
     axis = np.array([1.0, 2.0, -2.0]) / 3.0
     rotation = rotation_matrix(axis, 0.7)

@@ -31,7 +31,7 @@ from pliant.geometry.repair import (
     remove_degenerate,
     repair_surface,
 )
-from pliant.geometry.surface import Surface, check_points
+from pliant.geometry.surface import Surface, check_points, enclosed_volume
 from pliant.geometry.surface_warnings import find_surface_warnings
 from pliant.store import check_path
 
@@ -168,7 +168,7 @@ def load_surface(
     surface that points inward as a whole is reversed. `repair` also removes degenerate, duplicate
     and loose triangles, makes orientations consistent and closes holes up to a tenth of the size;
     `surface.repairs` reports the changes. Raises `MeshError` for a surface that is not closed.
-    Warns of repairs, overlapping parts and spikes.
+    Warns of a reversed surface, repairs, overlapping parts and spikes.
     """
     require_positive("The scale", scale, "m per unit of the file")
     found = read_in_subprocess(
@@ -181,13 +181,24 @@ def load_surface(
             surface, report = repair_surface(points, triangles, merge=merge)
             messages = [str(report)] if report.changed else []
         else:
-            surface, messages = merge_surface(points, triangles, merge), []
+            surface = merge_surface(points, triangles, merge)
+            messages = _reversal_warnings(points, triangles)
         messages += find_surface_warnings(surface)
     except (MeshError, InputError) as error:
         raise type(error)(f"{path}: {error}") from error
     for message in messages:
         warnings.warn(f"{path}: {message}", stacklevel=2)
     return surface
+
+
+def _reversal_warnings(points: Array, triangles: Array) -> list[str]:
+    """Return a warning if triangles point inward as a whole."""
+    if enclosed_volume(points, triangles) >= 0.0:
+        return []
+    return [
+        "All triangles point inward, so they were reversed. Write the file with outward triangles "
+        "if it is used in other programs."
+    ]
 
 
 def merge_surface(points: Array, triangles: Array, merge: float) -> Surface:

@@ -150,23 +150,26 @@ def link_scene(
         lines=_hinge_lines(robot, poses),
         targets=targets,
         view=VIEW,
-        key="line: locus of the center of mass" if len(center) > 1 else "",
+        key=_key(moving=len(center) > 1, hinges=robot.n_angles > 0, target=targets is not None),
     )
+
+
+def _key(*, moving: bool, hinges: bool, target: bool) -> str:
+    """Return the meaning of the marks in the picture."""
+    center = "dot and line: center of mass and its locus" if moving else "dot: center of mass"
+    others = (("bars: hinge axes", hinges), ("cross: target", target))
+    return "; ".join([center, *(text for text, shown in others if shown)])
 
 
 def _hinge_lines(robot: LinkedRobot, poses: LinkPoses) -> tuple[Line, ...]:
     """Return the axes of all hinges as short lines, a quarter of the size of the child link."""
-    halves = [0.125 * _size(robot.links[hinge.child].shape) for hinge in robot.hinges.values()]
+    halves = [0.125 * robot.links[hinge.child].size for hinge in robot.hinges.values()]
     frames = []
     for R, root, placed in _placements(robot, poses):
         ends = np.array(halves).reshape(-1, 1) * placed.axes
         frames.append(np.stack([placed.anchors - ends, placed.anchors + ends], 1) @ R.T + root)
     lines = np.array(frames).swapaxes(0, 1)  # (hinges, frames, 2, 3)
     return tuple(Line(points=line, colour=palette.SECONDARY) for line in lines)
-
-
-def _size(shape: Any) -> float:
-    return float(np.ptp(shape.surface().points, axis=0).max())
 
 
 def _vertex_values(surfaces: LinkSurfaces, potential: Array, count: int) -> Array:

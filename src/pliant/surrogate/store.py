@@ -357,7 +357,12 @@ class CornerStore:
                 raise InputError(
                     f"{self.path} is a folder. Give the name of a file for the corners."
                 )
-            self._lock_folder.mkdir(parents=True, exist_ok=True)
+            if not self._lock_folder.parent.is_dir():
+                raise InputError(
+                    f"The folder of the store {self.path} does not exist. Create it, or correct "
+                    "the path."
+                )
+            self._lock_folder.mkdir(exist_ok=True)
             file = (self._lock_folder / ".opening").open("w")
         with file:
             _flock(file.fileno(), wait=True)

@@ -1,5 +1,6 @@
 """Linked rigid bodies: a tree of rigid links with hinges, the description of a swimming robot."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +21,7 @@ from pliant.core import (
     require_number,
     require_positive,
 )
-from pliant.geometry import Surface
+from pliant.geometry import Surface, scale_warnings
 from pliant.result_reports import notebook_html
 from pliant.robot.controls import Control
 from pliant.swimming.link_shapes import ClosedSurface, LinkShape
@@ -80,6 +81,11 @@ class Link:
         set_field("inertia", _checked_inertia(self.inertia))
         center = self.shape.centroid if self.center_of_mass is None else self.center_of_mass
         set_field("center_of_mass", finite_array("The center of mass", center, (3,), "m"))
+
+    @property
+    def size(self) -> float:
+        """The largest extent [m] of the shape along the axes of its frame."""
+        return float(np.ptp(self.shape.surface().points, axis=0).max())
 
 
 def _checked_inertia(inertia: ArrayLike | None) -> Array:
@@ -229,6 +235,9 @@ class LinkedRobot:
                     f"{nearest(effector.link, self.links)}"
                 )
         self.parents  # noqa: B018  # raises InputError unless the hinges form a tree
+        for name, link in self.links.items():
+            for message in scale_warnings(link.size):
+                warnings.warn(f"{self.name}: links.{name}: {message}", stacklevel=3)
 
     def __repr__(self) -> str:
         return (
