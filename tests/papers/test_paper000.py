@@ -1,7 +1,10 @@
 """`pliant papers 000`: the row of the soft arm, for a small arm and a few steps."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
+from PIL import Image
 
 from pliant.core import MissingExtra
 from pliant.papers import paper000, table_one_arm
@@ -37,6 +40,19 @@ def test_paper_result_is_written_and_reached(made):
     assert result["status"] == "done"
     assert read_json(folder / "result.json") == result
     assert (folder / "report.html").stat().st_size > 10_000
+
+
+def test_figure_four_has_frames_of_all_motions(made):
+    """Arm, plan, gait and trained swimmer: a row each, of four different frames."""
+    _, folder = made
+    assert "fig-4.png" in (folder / "report.html").read_text()
+    picture = np.asarray(Image.open(folder / "fig-4.png").convert("L"), float)
+    rows = 4 if find_spec("stable_baselines3") else 3
+    # titles and pictures are separated by white lines
+    inked = np.flatnonzero(np.diff((picture < 250).any(axis=1).astype(int)) == 1)
+    assert len(inked) >= rows
+    quarters = np.array_split(picture, 4, axis=1)
+    assert all((quarter < 250).any() for quarter in quarters)
 
 
 def test_both_counts_have_their_own_reduction_factor(made):

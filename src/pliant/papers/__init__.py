@@ -12,8 +12,9 @@ from pliant.report.result_folder import checked_folder, lock_result_folder, repl
 def papers() -> dict[str, str]:
     """Return the numbers of the papers that can be reproduced, with the reproduced parts."""
     return {
-        "000": "Table I, first row (the soft arm: cost of f, g and g~, evaluations, error), and "
-        "Fig. 5 (a)",
+        "000": "Table I (costs of f, g and g~, evaluations and errors of the soft arm and of the "
+        "planned and the trained swimmer), Fig. 3 (grids), Fig. 4 (frames of the motions) and "
+        "Fig. 5 (evaluations over iterations)",
         "001": "Fig. 4 to 7 (Diamond, Stiff-Flop, Liandford), and a table of iterations, time, "
         "error and active bounds",
         "002": "Table I (volumes and times of columns and of the exact weight), Fig. 3 to 6 (heat "

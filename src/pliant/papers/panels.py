@@ -1,7 +1,7 @@
 """Figures of several pictures side by side, with the same camera and colour scale."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from pliant.store import write_atomic
 SIZE = (640, 480)  # [pixels] of one picture, before it is trimmed
 PAD = 12  # [pixels] of white margin around the drawing
 DPI = 100.0
+FRAMES = 4  # of an animation in a row
 
 
 def pictures(
@@ -41,6 +42,23 @@ def pictures(
         )
         out.append(draw(single, 0, stage=stage))
     return out
+
+
+@dataclass(frozen=True, kw_only=True)
+class PanelRow:
+    """A row of pictures (height, width, 3) of equal size, each with a title."""
+
+    pictures: Sequence[Array]
+    titles: Sequence[str]
+
+
+def frame_row(scene: DrawnScene, name: str, count: int = FRAMES) -> PanelRow:
+    """Return some frames of an animation, at equal intervals from the first to the last."""
+    plain = replace(scene, title="", key="")
+    stage = make_stage(plain, SIZE)
+    chosen = np.unique(np.linspace(0, len(scene.frames) - 1, count).astype(int))
+    titles = [f"{name}, {(scene.dt or 0.0) * k:.3g} s" for k in chosen]
+    return PanelRow(pictures=[draw(plain, k, stage=stage) for k in chosen], titles=titles)
 
 
 def trimmed(row: Sequence[Array]) -> list[Array]:

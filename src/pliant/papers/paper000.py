@@ -1,19 +1,20 @@
-"""[Jia2019]: Table I, Fig. 3 and Fig. 5. Each row of the table is a function in ROWS."""
+"""[Jia2019]: Table I and Fig. 3 to 5. Each row of the table is a function in ROWS."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from pliant.core import MissingExtra
 from pliant.papers.experiment_results import MeasuredMetrics, write_paper_result
+from pliant.papers.panels import PanelRow, write_panels
 from pliant.papers.table_one import TableRow, joined_metrics
 from pliant.papers.table_one_arm import arm_row
 from pliant.papers.table_one_ppo import ppo_row
 from pliant.papers.table_one_swimmer import swimmer_row
 from pliant.progress import Progress
 
-SHOWS = "Table I, Fig. 3 and Fig. 5"
+SHOWS = "Table I and Fig. 3 to 5"
 # (result folder, quick, progress) -> row; each makes its own subfolder
 ROWS: tuple[Callable[[Path, bool, Progress], TableRow], ...] = (arm_row, swimmer_row, ppo_row)
 NOTES = (
@@ -42,4 +43,13 @@ def reproduce(folder: Path, *, quick: bool, progress: Progress) -> dict[str, Any
         quick=quick,
         start=start,
         plots=[plot for row in rows for plot in row.plots],
+        media=_figure_four(folder, [frames for row in rows for frames in row.frames]),
     )
+
+
+def _figure_four(folder: Path, frames: Sequence[PanelRow]) -> tuple[str, ...]:
+    """Write frames of all motions into one picture. Return its name, or nothing without frames."""
+    if not frames:
+        return ()
+    pictures, titles = [row.pictures for row in frames], [row.titles for row in frames]
+    return (write_panels(folder / "fig-4.png", pictures, titles).name,)

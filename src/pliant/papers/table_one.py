@@ -1,8 +1,14 @@
 """A row of Table I of [Jia2019]: measured values beside those of the paper, for any robot."""
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+
+from pliant.papers.panels import PanelRow
+from pliant.progress import Progress
 from pliant.report import Plot
 from pliant.zoo.experiment import Metric
 
@@ -32,13 +38,14 @@ class PaperRow:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TableRow:
-    """One row: its robot, metrics, notes and plots. A metric whose name ends in 'reached' must be
-    True."""
+    """One row: its robot, metrics, notes, plots and rows of Fig. 4. A metric whose name ends in
+    'reached' must be True."""
 
     robot: str
     metrics: Mapping[str, Metric]
     notes: Sequence[str] = ()
     plots: Sequence[Plot] = ()
+    frames: Sequence[PanelRow] = ()
 
 
 def time_metrics(times: RowTimes, paper: PaperRow) -> dict[str, Metric]:
@@ -56,6 +63,25 @@ def time_metrics(times: RowTimes, paper: PaperRow) -> dict[str, Metric]:
     }
     speedup = Metric(value=times.iteration_exact / times.iteration, paper=paper.speedup)
     return metrics | {"speed-up of an iteration over the exact map": speedup}
+
+
+def median_times(
+    calls: Mapping[str, tuple[Sequence[Any], Callable[[Any], Any]]], progress: Progress
+) -> dict[str, float]:
+    """Return the median time [s] of each function over its arguments, by name. The functions run
+    once more before, so that nothing is compiled or read in a timed call."""
+    out = {}
+    for i, (name, (arguments, call)) in enumerate(calls.items()):
+        progress("Table I: timing", i, len(calls))
+        call(arguments[0])
+        seconds = []
+        for argument in arguments:
+            start = time.perf_counter()
+            call(argument)
+            seconds.append(time.perf_counter() - start)
+        out[name] = float(np.median(seconds))
+    progress("Table I: timing", len(calls), len(calls))
+    return out
 
 
 def joined_metrics(rows: Sequence[TableRow]) -> dict[str, Metric]:

@@ -10,14 +10,15 @@ import numpy as np
 
 from pliant.core import Array, counted
 from pliant.dynamics import ImplicitEuler
-from pliant.papers.table_one import PaperRow, RowTimes, TableRow, time_metrics
+from pliant.papers.panels import frame_row
+from pliant.papers.table_one import PaperRow, RowTimes, TableRow, median_times, time_metrics
 from pliant.planners import Options, gauss_newton
 from pliant.problem import Problem
 from pliant.progress import Progress
 from pliant.zoo.experiment import ExperimentRun, Metric
 from pliant.zoo.experiments import arm_circle
 from pliant.zoo.laser import LaserPlan, plan_laser
-from pliant.zoo.laser_report import QUERIES, plots
+from pliant.zoo.laser_report import QUERIES, plots, scene
 from pliant.zoo.refinement_report import count_metrics, error_metrics
 from pliant.zoo.registry import find
 
@@ -59,7 +60,7 @@ def table_row(
     times = RowTimes(
         f=calls["f"],
         g=calls["g"],
-        g_surrogate=calls["grid"],
+        g_surrogate=calls["g~"],
         iteration=refined.seconds / refined.iterations,
         iteration_exact=without,
     )
@@ -91,7 +92,13 @@ def table_row(
         "corner of the grid.",
         *refined.certificate.lines(),
     ]
-    return TableRow(robot="soft arm", metrics=metrics, notes=notes, plots=plots(planned))
+    return TableRow(
+        robot="soft arm",
+        metrics=metrics,
+        notes=notes,
+        plots=plots(planned),
+        frames=[frame_row(scene(planned, ""), "(a) arm")],
+    )
 
 
 def _call_times(planned: LaserPlan, progress: Progress) -> dict[str, float]:
@@ -113,20 +120,16 @@ def _call_times(planned: LaserPlan, progress: Progress) -> dict[str, float]:
         "f": lambda j: shapes(latent[j], nearest(latent[j])),
         "g": lambda j: exact.step(plan.states[sampled[j]], plan.controls[sampled[j]]),
         "full": lambda j: full.step(states[j], plan.controls[sampled[j]]),
-        "grid": lambda j: model.step(plan.states[sampled[j]], plan.controls[sampled[j]]),
+        "g~": lambda j: model.step(plan.states[sampled[j]], plan.controls[sampled[j]]),
     }
-    out = {}
-    for i, (name, call) in enumerate(calls.items()):
-        progress("Table I: timing", i, len(calls))
-        seconds = []
-        for j in range(N_CALLS):
-            model.manifold.clear_cache()  # type: ignore[attr-defined]
-            start = time.perf_counter()
-            call(j)
-            seconds.append(time.perf_counter() - start)
-        out[name] = float(np.median(seconds))
-    progress("Table I: timing", len(calls), len(calls))
-    return out
+    clear = model.manifold.clear_cache  # type: ignore[attr-defined]
+    return median_times(
+        {
+            name: (range(N_CALLS), lambda j, call=call: (clear(), call(j)))  # type: ignore[misc]
+            for name, call in calls.items()
+        },
+        progress,
+    )
 
 
 def _iteration_time_with_exact_shapes(

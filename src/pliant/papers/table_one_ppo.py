@@ -1,18 +1,20 @@
 """The third row of Table I of [Jia2019]: PPO trains a controller of the swimming robot."""
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pliant.papers.table_one import PaperRow, RowTimes, TableRow, time_metrics
+from pliant.papers.panels import frame_row
+from pliant.papers.table_one import PaperRow, RowTimes, TableRow, median_times, time_metrics
 from pliant.progress import Progress
+from pliant.report import DrawnScene
 from pliant.swimming import SwimmerModel
 from pliant.zoo.experiment import ExperimentRun, Metric
 from pliant.zoo.experiments import swimmer_ppo
 from pliant.zoo.registry import find
+from pliant.zoo.swimming_report import potential_scene
 from pliant.zoo.swimming_training import SwimTraining, train_swimmer
 from pliant.zoo.swimming_training_report import evaluation_plot, learning_plot, training_metrics
 
@@ -53,10 +55,10 @@ def table_row(
     times = RowTimes(
         f=calls["f"],
         g=calls["g"],
-        g_surrogate=calls["grid"],
+        g_surrogate=calls["g~"],
         iteration=iteration,
         # every step has the exact added mass; the rest of an iteration stays
-        iteration_exact=iteration + iteration_steps * (calls["g"] - calls["grid"]),
+        iteration_exact=iteration + iteration_steps * (calls["g"] - calls["g~"]),
     )
     reached = found.after.mean_return >= min_return
     model = levels[-1].model.model  # type: ignore[attr-defined]
@@ -80,8 +82,14 @@ def table_row(
         robot="swimmer, PPO",
         metrics=metrics,
         notes=notes,
-        plots=[learning_plot([found]), evaluation_plot(found)],
+        plots=[learning_plot([found]), evaluation_plot(found, "Fig. 5 (c): exact evaluations")],
+        frames=[frame_row(_scene(model, found), "(c) swimmer, PPO")],
     )
+
+
+def _scene(model: SwimmerModel, found: SwimTraining) -> DrawnScene:
+    """Return the scene of the first episode of the trained controller."""
+    return potential_scene(model, found.refined.result.replay()[0].states, "")
 
 
 def call_times(found: SwimTraining, progress: Progress) -> dict[str, float]:
@@ -93,20 +101,10 @@ def call_times(found: SwimTraining, progress: Progress) -> dict[str, float]:
     sampled = np.linspace(0, len(episode.controls) - 1, N_CALLS).astype(int)
     states, controls = episode.states[sampled], episode.controls[sampled]
     added_mass = model.added_mass.exact_map  # type: ignore[union-attr]
-    calls: dict[str, tuple[int, Callable[[int], Any]]] = {
-        "f": (EXACT_CALLS, lambda j: added_mass(model.query_point(states[j]))),
-        "g": (EXACT_CALLS, lambda j: exact.step(states[j], controls[j])),
-        "grid": (N_CALLS, lambda j: model.step(states[j], controls[j])),
+    some, all_steps = range(EXACT_CALLS), range(N_CALLS)
+    calls: dict[str, tuple[Sequence[int], Callable[[int], Any]]] = {
+        "f": (some, lambda j: added_mass(model.query_point(states[j]))),
+        "g": (some, lambda j: exact.step(states[j], controls[j])),
+        "g~": (all_steps, lambda j: model.step(states[j], controls[j])),
     }
-    out = {}
-    for i, (name, (count, call)) in enumerate(calls.items()):
-        progress("Table I: timing", i, len(calls))
-        call(0)
-        seconds = []
-        for j in range(count):
-            start = time.perf_counter()
-            call(j)
-            seconds.append(time.perf_counter() - start)
-        out[name] = float(np.median(seconds))
-    progress("Table I: timing", len(calls), len(calls))
-    return out
+    return median_times(calls, progress)

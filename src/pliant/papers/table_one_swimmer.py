@@ -1,18 +1,19 @@
 """The second row of Table I of [Jia2019]: the swimming robot is planned to swim forward."""
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pliant.papers.table_one import PaperRow, RowTimes, TableRow, time_metrics
+from pliant.papers.panels import frame_row
+from pliant.papers.table_one import PaperRow, RowTimes, TableRow, median_times, time_metrics
 from pliant.progress import Progress
 from pliant.zoo.experiment import ExperimentRun, Metric
 from pliant.zoo.experiments import swimmer_plan
 from pliant.zoo.refinement_report import count_metrics, error_metrics
 from pliant.zoo.registry import find
+from pliant.zoo.swimming_report import potential_scene
 from pliant.zoo.swimming_tasks import SwimmingPlan, forward_distance, plan_swimming
 
 PAPER = PaperRow(
@@ -79,6 +80,13 @@ def table_row(planned: SwimmingPlan, settings: Mapping[str, Any], progress: Prog
             *refined.certificate.lines(),
         ),
         plots=swimmer_plan.plots(planned),
+        frames=[
+            frame_row(potential_scene(planned.model, states, ""), name)
+            for name, states in (
+                ("(c) swimmer, plan", planned.states),
+                ("gait of the same effort", planned.gait.states),
+            )
+        ],
     )
 
 
@@ -86,25 +94,19 @@ def _call_times(planned: SwimmingPlan, progress: Progress) -> dict[str, float]:
     """Return the median time [s] of a call of f, g, g with its derivative, and g~ along the
     plan."""
     model, plan = planned.model, planned.refined.plan
-    sampled = np.linspace(0, len(plan.controls) - 1, N_CALLS).astype(int)
+    sampled = np.linspace(0, len(plan.controls) - 1, N_CALLS).astype(int).tolist()
     exact_map = model.added_mass.exact_map
-    calls: dict[str, Callable[[Any], Any]] = {
-        "f": lambda k: exact_map(model.query_point(plan.states[k])),
-        "g": lambda k: model.exact().step(plan.states[k], plan.controls[k]),
-        "linearised g": lambda k: _linearised(model.exact(), plan.states[k], plan.controls[k]),
-        "g~": lambda k: model.step(plan.states[k], plan.controls[k]),
+    few = sampled[:: N_CALLS // N_EXACT_CALLS]
+    calls: dict[str, tuple[Sequence[int], Callable[[Any], Any]]] = {
+        "f": (sampled, lambda k: exact_map(model.query_point(plan.states[k]))),
+        "g": (sampled, lambda k: model.exact().step(plan.states[k], plan.controls[k])),
+        "linearised g": (
+            few,
+            lambda k: _linearised(model.exact(), plan.states[k], plan.controls[k]),
+        ),
+        "g~": (sampled, lambda k: model.step(plan.states[k], plan.controls[k])),
     }
-    out = {}
-    for i, (name, call) in enumerate(calls.items()):
-        progress("Table I: timing", i, len(calls))
-        seconds = []
-        for k in sampled[:: N_CALLS // N_EXACT_CALLS] if name == "linearised g" else sampled:
-            start = time.perf_counter()
-            call(k)
-            seconds.append(time.perf_counter() - start)
-        out[name] = float(np.median(seconds))
-    progress("Table I: timing", len(calls), len(calls))
-    return out
+    return median_times(calls, progress)
 
 
 def _linearised(model: Any, x: Any, u: Any) -> Any:

@@ -41,7 +41,7 @@ def outcome(
             "unknowns of the full model": unknowns,
         },
         plots=plots(planned),
-        scene=_scene(planned, title),
+        scene=scene(planned, title),
         reached=reached,
         message=message,
         notes=tuple(planned.refined.certificate.lines()),
@@ -98,12 +98,10 @@ def _spot_plot(planned: LaserPlan) -> Plot:
     )
 
 
-def _scene(planned: LaserPlan, title: str) -> DrawnScene:
+def scene(planned: LaserPlan, title: str) -> DrawnScene:
     """Return the scene of the arm, its beam, and the trace of the spot."""
     task, dim = planned.task, planned.spots.shape[1] + 1
-    scene = robot_scene(
-        task.robot, planned.positions, dt=task.dt, title=title, ground=0.0, marked=()
-    )
+    arm = robot_scene(task.robot, planned.positions, dt=task.dt, title=title, ground=0.0, marked=())
     beams = planned.beams(replayed=True)
     beam = Line(points=beams, colour=palette.MARKER)
     curves = [Line(points=curve, colour=palette.SECONDARY) for curve in rings(task.spheres)]
@@ -113,8 +111,8 @@ def _scene(planned: LaserPlan, title: str) -> DrawnScene:
         else []
     )
     return replace(
-        scene,
-        lines=(*scene.lines, beam, *curves),
+        arm,
+        lines=(*arm.lines, beam, *curves),
         markers=beams[:, 1:],
         targets=task.target_curve[:: max(1, len(task.target_curve) - 1)][:, :dim],
     )

@@ -125,13 +125,13 @@ def learning_plot(found: Sequence[SwimTraining]) -> Plot:
     )
 
 
-def evaluation_plot(one: SwimTraining) -> Plot:
+def evaluation_plot(one: SwimTraining, title: str = "Evaluations over the iterations") -> Plot:
     """Return the evaluations over the iterations, with and without a surrogate [Jia2019, Fig.
     5(c)]."""
     steps, _, evaluations = one.curve()
     count = np.arange(len(steps))
     return Plot(
-        title="Evaluations over the iterations",
+        title=title,
         x="iteration",
         y="cumulative evaluations",
         log_y=True,
