@@ -75,6 +75,20 @@ def test_seeds_are_trained_one_after_the_other(tmp_path):
     assert "mean return of all seeds, new initial states" in result["metrics"]
 
 
+def test_cluster_gives_the_same_training(tmp_path):
+    """With --cluster, exact values come from its workers, with the same bits."""
+    dask = pytest.importorskip("distributed")
+    options = {"quick": True, "overrides": {"iterations": "1", "points": "60"}}
+    here = run(find("swimmer-gradient"), out=tmp_path / "here", **options)
+    with dask.LocalCluster(
+        n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1"
+    ) as local:
+        address = local.scheduler_address
+        there = run(find("swimmer-gradient"), out=tmp_path / "there", cluster=address, **options)
+    for name in ("mean return", "mean return, new initial states", "exact evaluations"):
+        assert there["metrics"][name]["value"] == here["metrics"][name]["value"], name
+
+
 @pytest.mark.parametrize("name", ["swimmer-gradient", "swimmer-ppo"])
 def test_final_cell_above_the_first_one_is_refused(name, tmp_path):
     with pytest.raises(InputError, match="larger than the first cell"):

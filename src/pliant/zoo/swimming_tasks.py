@@ -81,16 +81,16 @@ GOAL_WEIGHT = 2e4
 
 
 def task(s: Mapping[str, Setting]) -> SwimmingTask:
-    """Return the task of settings."""
+    """Return the task of settings. A gait has no distance, no finer cells and no rule."""
     return SwimmingTask(
         robot=swimmer(),
         dt=float(s["dt"]),
         steps=int(s["steps"]),
         cell=float(s["cell"]),
-        eta=float(s["eta"]),
+        eta=float(s.get("eta", s["cell"])),
         points=int(s["points"]),
-        rule=str(s["rule"]),
-        distance=float(s["distance"]),
+        rule=str(s.get("rule", "rk4")),
+        distance=float(s.get("distance", 0.0)),
         amplitude=float(s["amplitude"]),
         frequency=float(s["frequency"]),
         lag=float(s["lag"]),

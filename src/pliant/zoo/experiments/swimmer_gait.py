@@ -60,17 +60,14 @@ EXPERIMENT = Experiment(
     uses_cluster=True,
     check_settings=lambda settings: check(task(settings)),
     settings={
-        "distance": 0.0,
         "steps": 200,
         "dt": 0.02,
         "cell": 0.15,
-        "eta": 0.15,
         "points": 353,
-        "rule": "rk4",
         "amplitude": 0.6,
         "frequency": 2.0,
         "lag": 1.2,
         "small_animation": False,
     },
-    quick={"steps": 75, "cell": 0.4, "eta": 0.4, "points": 60, "small_animation": True},
+    quick={"steps": 75, "cell": 0.4, "points": 60, "small_animation": True},
 )
