@@ -346,13 +346,16 @@ def papers_command(
     quick: Annotated[
         bool, typer.Option("--quick", help="Use small settings that run in minutes.")
     ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue an interrupted reproduction of paper 000.")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print result.json as the last line of standard output.")
     ] = False,
 ) -> None:
     """Reproduce the tables and figures of a paper on this machine."""
     with exit_on_interrupt():
-        from pliant.papers import papers, reproduce
+        from pliant.papers import RESUMABLE, papers, reproduce
 
     if name is None:
         for paper, what in papers().items():
@@ -360,9 +363,10 @@ def papers_command(
         return
     try:
         with _progress() as progress:
-            result = reproduce(name, out=out, quick=quick, progress=progress)
+            result = reproduce(name, out=out, quick=quick, resume=resume, progress=progress)
     except KeyboardInterrupt:
-        _fail("Interrupted; run the same command again.", 130)
+        how = "continue with --resume" if name in RESUMABLE else "run the same command again"
+        _fail(f"Interrupted; {how}.", 130)
     _print_result(result, Path("results") / f"paper-{name}" if out is None else out)
     if as_json:
         print(json.dumps(result))

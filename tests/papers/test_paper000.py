@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pliant.core import MissingExtra
-from pliant.papers import paper000, table_one_arm
+from pliant.core import InputError, MissingExtra
+from pliant.papers import paper000, paper_run, reproduce
 from pliant.papers.table_one import TableRow, joined_metrics
 from pliant.progress import silent
 from pliant.store import read_json
@@ -26,7 +26,8 @@ def made(tmp_path_factory):
             def resolve_settings(self, quick):
                 return {**find("arm-circle").resolve_settings(quick=quick), **SMALL}
 
-        patch.setattr(table_one_arm, "find", lambda name: Small())
+        small = lambda name: Small() if name == "arm-circle" else find(name)
+        patch.setattr(paper_run, "find", small)
         folder = tmp_path_factory.mktemp("paper")
         return paper000.reproduce(folder, quick=True, progress=silent), folder
 
@@ -127,10 +128,10 @@ def test_ppo_row_has_counts_errors_and_times(made):
 
 
 def test_row_without_its_extra_is_a_note(tmp_path, monkeypatch):
-    def missing(folder, quick, progress):
+    def missing(run):
         raise MissingExtra("PPO needs torch.")
 
-    def row(folder, quick, progress):
+    def row(run):
         return TableRow(robot="arm", metrics={"goal reached": Metric(value=True)})
 
     monkeypatch.setattr(paper000, "ROWS", (missing, row))
@@ -152,12 +153,35 @@ def test_rows_keep_their_names_apart():
 
 
 def test_row_that_misses_its_goal_fails_the_paper(tmp_path, monkeypatch):
-    def row(folder, quick, progress):
+    def row(run):
         return TableRow(robot="swimmer", metrics={"goal reached": Metric(value=False)})
 
     monkeypatch.setattr(paper000, "ROWS", (row,))
     result = paper000.reproduce(tmp_path, quick=True, progress=silent)
     assert result["status"].startswith("not reached")
+
+
+def test_interrupted_paper_resumes_with_its_exact_evaluations(tmp_path, monkeypatch):
+    def row(run):
+        store = run.experiment("swimmer-ppo").corner_file()
+        if not run.resume:
+            store.write_text("exact values")
+            raise KeyboardInterrupt
+        assert store.read_text() == "exact values"
+        return TableRow(robot="swimmer", metrics={"goal reached": Metric(value=True)})
+
+    monkeypatch.setattr(paper000, "ROWS", (row,))
+    with pytest.raises(KeyboardInterrupt):
+        reproduce("000", out=tmp_path, quick=True)
+    with pytest.raises(InputError, match="quick was 'True' and is now 'False'"):
+        reproduce("000", out=tmp_path, resume=True)
+    assert reproduce("000", out=tmp_path, quick=True, resume=True)["status"] == "done"
+    assert not (tmp_path / "run.json").exists()
+
+
+def test_paper_without_long_parts_is_not_resumed(tmp_path):
+    with pytest.raises(InputError, match=r"001 keeps nothing.* without --resume"):
+        reproduce("001", out=tmp_path, resume=True)
 
 
 def test_call_times_are_positive_and_finite(made):

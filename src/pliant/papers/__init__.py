@@ -8,6 +8,8 @@ from pliant.core import InputError, nearest
 from pliant.progress import Progress, reporting
 from pliant.report.result_folder import checked_folder, lock_result_folder, replace_result
 
+RESUMABLE = ("000",)
+
 
 def papers() -> dict[str, str]:
     """Return the numbers of the papers that can be reproduced, with the reproduced parts."""
@@ -29,15 +31,27 @@ def reproduce(
     *,
     out: str | Path | None = None,
     quick: bool = False,
+    resume: bool = False,
     progress: Progress | bool | None = None,
 ) -> dict[str, Any]:
     """Reproduce a paper, write a result folder and return the content of result.json.
 
-    `progress` is as in `plan`. Raises `InputError` if the paper is unknown.
+    With `resume`, exact evaluations and trainings of an interrupted reproduction are used again;
+    only paper 000 has some that take long. `progress` is as in `plan`. Raises `InputError` if the
+    paper is unknown, or cannot be resumed.
     """
     if name not in papers():
         raise InputError(f"Pliant does not reproduce paper '{name}'; {nearest(name, papers())}")
+    if resume and name not in RESUMABLE:
+        raise InputError(
+            f"Paper {name} keeps nothing that could be resumed. Run it without --resume."
+        )
     module = import_module(f"pliant.papers.paper{name}")
     folder = checked_folder(out, f"paper-{name}")
-    with lock_result_folder(folder), replace_result(folder) as work, reporting(progress) as report:
-        return module.reproduce(work, quick=quick, progress=report)
+    options = {"resume": True} if resume else {}
+    with (
+        lock_result_folder(folder),
+        replace_result(folder, resume=resume) as work,
+        reporting(progress) as report,
+    ):
+        return module.reproduce(work, quick=quick, progress=report, **options)

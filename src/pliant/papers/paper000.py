@@ -8,6 +8,7 @@ from typing import Any
 from pliant.core import MissingExtra
 from pliant.papers.experiment_results import MeasuredMetrics, write_paper_result
 from pliant.papers.panels import PanelRow, write_panels
+from pliant.papers.paper_run import PaperRun
 from pliant.papers.table_one import TableRow, joined_metrics
 from pliant.papers.table_one_arm import arm_row
 from pliant.papers.table_one_ppo import ppo_row
@@ -15,8 +16,7 @@ from pliant.papers.table_one_swimmer import swimmer_row
 from pliant.progress import Progress
 
 SHOWS = "Table I and Fig. 3 to 5"
-# (result folder, quick, progress) -> row; each makes its own subfolder
-ROWS: tuple[Callable[[Path, bool, Progress], TableRow], ...] = (arm_row, swimmer_row, ppo_row)
+ROWS: tuple[Callable[[PaperRun], TableRow], ...] = (arm_row, swimmer_row, ppo_row)
 NOTES = (
     "The paper counts one evaluation per simulated step. A step of Pliant may need several values "
     "of the map, such as one shape per Newton iteration. Both counts are given.",
@@ -25,16 +25,22 @@ NOTES = (
 )
 
 
-def reproduce(folder: Path, *, quick: bool, progress: Progress) -> dict[str, Any]:
+def reproduce(
+    folder: Path, *, quick: bool, progress: Progress, resume: bool = False
+) -> dict[str, Any]:
     """Measure every row of Table I and write the result folder."""
     start = time.perf_counter()
+    run = PaperRun(paper="000", folder=folder, quick=quick, progress=progress, resume=resume)
+    run.begin()
     rows, notes = [], []
     for make_row in ROWS:
         try:
-            rows.append(make_row(folder, quick, progress))
+            rows.append(make_row(run))
         except MissingExtra as error:  # the other rows do not need it
             notes.append(f"A row of Table I is missing: {error}")
     notes += [f"{row.robot}: {note}" for row in rows for note in row.notes]
+    media = _figure_four(folder, [frames for row in rows for frames in row.frames])
+    run.end()
     return write_paper_result(
         folder,
         "000",
@@ -43,7 +49,7 @@ def reproduce(folder: Path, *, quick: bool, progress: Progress) -> dict[str, Any
         quick=quick,
         start=start,
         plots=[plot for row in rows for plot in row.plots],
-        media=_figure_four(folder, [frames for row in rows for frames in row.frames]),
+        media=media,
     )
 
 

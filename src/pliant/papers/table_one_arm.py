@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,16 +10,16 @@ import numpy as np
 from pliant.core import Array, counted
 from pliant.dynamics import ImplicitEuler
 from pliant.papers.panels import frame_row
+from pliant.papers.paper_run import PaperRun
 from pliant.papers.table_one import PaperRow, RowTimes, TableRow, median_times, time_metrics
 from pliant.planners import Options, gauss_newton
 from pliant.problem import Problem
 from pliant.progress import Progress
-from pliant.zoo.experiment import ExperimentRun, Metric
+from pliant.zoo.experiment import Metric
 from pliant.zoo.experiments import arm_circle
 from pliant.zoo.laser import LaserPlan, plan_laser
 from pliant.zoo.laser_report import QUERIES, plots, scene
 from pliant.zoo.refinement_report import count_metrics, error_metrics
-from pliant.zoo.registry import find
 
 PAPER = PaperRow(
     f=1.5,
@@ -35,18 +34,12 @@ EXACT_ITERATIONS = 2  # timed with exact shapes
 FULL_ITERATIONS = 3  # timed with the model of all nodes
 
 
-def arm_row(folder: Path, quick: bool, progress: Progress) -> TableRow:
+def arm_row(run: PaperRun) -> TableRow:
     """Plan arm-circle and measure every column of its row."""
-    experiment = find("arm-circle")
-    context = ExperimentRun(
-        settings=experiment.resolve_settings(quick=quick),
-        folder=folder,
-        identity="paper-000",
-        progress=progress,
-    )
+    context = run.experiment("arm-circle")
     with context.resources:
         planned = plan_laser(context, arm_circle.task(context.settings))
-        return table_row(planned, context.settings, quick, progress)
+        return table_row(planned, context.settings, run.quick, run.progress)
 
 
 def table_row(

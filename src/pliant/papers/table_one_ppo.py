@@ -1,19 +1,18 @@
 """The third row of Table I of [Jia2019]: PPO trains a controller of the swimming robot."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pliant.papers.panels import frame_row
+from pliant.papers.paper_run import PaperRun
 from pliant.papers.table_one import PaperRow, RowTimes, TableRow, median_times, time_metrics
 from pliant.progress import Progress
 from pliant.report import DrawnScene
 from pliant.swimming import SwimmerModel
-from pliant.zoo.experiment import ExperimentRun, Metric
+from pliant.zoo.experiment import Metric
 from pliant.zoo.experiments import swimmer_ppo
-from pliant.zoo.registry import find
 from pliant.zoo.swimming_report import potential_scene
 from pliant.zoo.swimming_training import SwimTraining, train_swimmer
 from pliant.zoo.swimming_training_report import evaluation_plot, learning_plot, training_metrics
@@ -30,18 +29,12 @@ N_CALLS = 20  # timed calls of each function
 EXACT_CALLS = 5  # of those that take longer
 
 
-def ppo_row(folder: Path, quick: bool, progress: Progress) -> TableRow:
+def ppo_row(run: PaperRun) -> TableRow:
     """Train swimmer-ppo and measure every column of its row."""
-    experiment = find("swimmer-ppo")
-    context = ExperimentRun(
-        settings=experiment.resolve_settings(quick=quick),
-        folder=folder,
-        identity="paper-000",
-        progress=progress,
-    )
+    context = run.experiment("swimmer-ppo")
     method = swimmer_ppo.method(context.settings)
     found = train_swimmer(context, method, context.seed)
-    return table_row(found, method.steps, float(context.settings["min_return"]), progress)
+    return table_row(found, method.steps, float(context.settings["min_return"]), run.progress)
 
 
 def table_row(

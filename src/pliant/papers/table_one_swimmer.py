@@ -1,18 +1,17 @@
 """The second row of Table I of [Jia2019]: the swimming robot is planned to swim forward."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pliant.papers.panels import frame_row
+from pliant.papers.paper_run import PaperRun
 from pliant.papers.table_one import PaperRow, RowTimes, TableRow, median_times, time_metrics
 from pliant.progress import Progress
-from pliant.zoo.experiment import ExperimentRun, Metric
+from pliant.zoo.experiment import Metric
 from pliant.zoo.experiments import swimmer_plan
 from pliant.zoo.refinement_report import count_metrics, error_metrics
-from pliant.zoo.registry import find
 from pliant.zoo.swimming_report import potential_scene
 from pliant.zoo.swimming_tasks import SwimmingPlan, forward_distance, plan_swimming
 
@@ -28,18 +27,12 @@ N_CALLS = 20  # timed calls of each function
 N_EXACT_CALLS = 3  # of an exact step with its derivative, which needs second differences
 
 
-def swimmer_row(folder: Path, quick: bool, progress: Progress) -> TableRow:
+def swimmer_row(run: PaperRun) -> TableRow:
     """Plan swimmer-plan and measure every column of its row."""
-    experiment = find("swimmer-plan")
-    context = ExperimentRun(
-        settings=experiment.resolve_settings(quick=quick),
-        folder=folder,
-        identity="paper-000-swimmer",
-        progress=progress,
-    )
+    context = run.experiment("swimmer-plan")
     with context.resources:
         planned = plan_swimming(context, swimmer_plan.task(context.settings))
-        return table_row(planned, context.settings, progress)
+        return table_row(planned, context.settings, run.progress)
 
 
 def table_row(planned: SwimmingPlan, settings: Mapping[str, Any], progress: Progress) -> TableRow:

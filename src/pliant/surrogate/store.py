@@ -357,7 +357,7 @@ class CornerStore:
                 raise InputError(
                     f"{self.path} is a folder. Give the name of a file for the corners."
                 )
-            if not self._lock_folder.parent.is_dir():
+            if not self._lock_folder.parent.exists():
                 raise InputError(
                     f"The folder of the store {self.path} does not exist. Create it, or correct "
                     "the path."
