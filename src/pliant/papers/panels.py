@@ -53,12 +53,13 @@ class PanelRow:
 
 
 def frame_row(scene: DrawnScene, name: str, count: int = FRAMES) -> PanelRow:
-    """Return some frames of an animation, at equal intervals from the first to the last."""
+    """Return some frames of an animation, at equal intervals from the first to the last, with the
+    name above the first one. Each picture shows its time."""
     plain = replace(scene, title="", key="")
     stage = make_stage(plain, SIZE)
     chosen = np.unique(np.linspace(0, len(scene.frames) - 1, count).astype(int))
-    titles = [f"{name}, {(scene.dt or 0.0) * k:.3g} s" for k in chosen]
-    return PanelRow(pictures=[draw(plain, k, stage=stage) for k in chosen], titles=titles)
+    pictures = [draw(plain, k, stage=stage) for k in chosen]
+    return PanelRow(pictures=pictures, titles=[name, *("" for _ in chosen[1:])])
 
 
 def trimmed(row: Sequence[Array]) -> list[Array]:

@@ -77,7 +77,7 @@ def table_row(planned: SwimmingPlan, settings: Mapping[str, Any], progress: Prog
             frame_row(potential_scene(planned.model, states, ""), name)
             for name, states in (
                 ("(c) swimmer, plan", planned.states),
-                ("gait of the same effort", planned.gait.states),
+                ("gait of at most this effort", planned.gait.states),
             )
         ],
     )
