@@ -335,3 +335,14 @@ def test_shapes_guide_code_runs() -> None:
     height = float(names["longer"].mesh().points[:, 1].min())
     assert height == pytest.approx(-length)
     assert -1.2 < names["slope"][0] < -1.0  # a longer arm also sags more
+
+
+def test_identification_recovers_the_finger_and_predicts_a_held_out_recording() -> None:
+    lines = output("13_identify.py").splitlines()
+    E, lower, upper, start = numbers(lines[1].split("=")[1].replace("start", ""))
+    assert start == 1e5
+    assert lower < E < upper < 1.01 * lower
+    assert pytest.approx(2e5, rel=0.01) == E
+    assert numbers(lines[2].split("=")[1])[0] == pytest.approx(0.01, rel=0.03)
+    held_out = numbers(lines[-1].split("error")[1])[0]
+    assert held_out == pytest.approx(2e-4, rel=0.1)  # the noise

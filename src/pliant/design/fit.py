@@ -42,6 +42,7 @@ class Fit:
     notes: tuple[str, ...]  # warnings about the fit
     identity: Mapping[str, Any]  # of the model, as JSON types
     seed: int = 0
+    interrupted: bool = False
     model: Dynamics | None = None  # None: loaded without one
     motion: Rollout | None = field(default=None, repr=False)  # of the first measurement
 

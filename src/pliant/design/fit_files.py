@@ -38,6 +38,7 @@ def fit_content(fit: "Fit") -> tuple[dict[str, Any], dict[str, Array]]:
         "identity": dict(fit.identity),
         "ok": fit.status.ok,
         "status": fit.status.text,
+        "interrupted": fit.interrupted,
         "notes": list(fit.notes),
         "undetermined": list(found.undetermined),
         "noise": found.noise,
@@ -75,6 +76,7 @@ def fit_fields(
         "method": str(content["method"]),
         "settings": settings,
         "seed": int(content["seed"]),
+        "interrupted": content["interrupted"] is True,
         "identity": identity,
         "params": finite_array(f"'params' in {where}", arrays["params"], (None,)),
         "status": Status(

@@ -44,6 +44,7 @@ def fit_of(
         ),
         identity=model_identity(problem.model),
         seed=int(found.identity["seed"]),
+        interrupted=found.interrupted,
         model=problem.model,
         motion=motion,
     )

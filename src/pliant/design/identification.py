@@ -91,23 +91,18 @@ def identify(
     >>> round(fit.values["body.E"])
     200000
     """
-    _check_variables(model, variables)
-    _check_terms(terms)
     if not resume:
         FIT.check_folder(folder, resume=False)
-    limit = _checked_offset(offsets)
-    level = None if noise is None else require_positive("The noise", noise, "m")
-    fitted = _scenes(model, measurements, level, limit)
-    if not fitted:
-        raise InputError("There are no measurements; give recordings or static tests.")
-    others = _scenes(model, held_out, level, 0.0)
-    objective = FitObjective(
-        problem=_problem(model, fitted, variables, terms),
-        measured=fitted,
-        largest_offset=limit,
+    objective, others = check_fit(
+        model,
+        measurements,
+        variables,
+        noise=noise,
+        offsets=offsets,
+        held_out=held_out,
+        terms=terms,
         workers=workers,
     )
-    _check_count(objective, bool(terms))
     found = optimise(
         objective,
         method,
@@ -127,6 +122,36 @@ def identify(
     if folder is not None:
         fit.save(folder)
     return fit
+
+
+def check_fit(
+    model: Dynamics,
+    measurements: Any,
+    variables: Any,
+    *,
+    noise: Any = None,
+    offsets: Any = False,
+    held_out: Any = (),
+    terms: Any = (),
+    workers: int | None = 1,
+) -> tuple[FitObjective, tuple[MeasuredScene, ...]]:
+    """Return the objective of a fit, and the measurements that are held out. The arguments are
+    those of `identify`, which this function checks."""
+    _check_variables(model, variables)
+    _check_terms(terms)
+    limit = _checked_offset(offsets)
+    level = None if noise is None else require_positive("The noise", noise, "m")
+    fitted = _scenes(model, measurements, level, limit)
+    if not fitted:
+        raise InputError("There are no measurements; give recordings or static tests.")
+    objective = FitObjective(
+        problem=_problem(model, fitted, variables, terms),
+        measured=fitted,
+        largest_offset=limit,
+        workers=workers,
+    )
+    _check_count(objective, bool(terms))
+    return objective, _scenes(model, held_out, level, 0.0)
 
 
 # Checks

@@ -3,7 +3,7 @@ paths by inverse control."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -152,6 +152,17 @@ class FollowingObjective:
         return np.array([[path(time) for path in paths] for time in times])
 
 
+@runtime_checkable
+class FittedParameters(Protocol):
+    """An objective that fits parameters of the model."""
+
+    @property
+    def design(self) -> Sequence[str]: ...
+
+
+Objective = PlanningObjective | FollowingObjective | FittedParameters
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Task:
     """A robot, a time-stepping rule, and a simulation or an objective."""
@@ -161,7 +172,7 @@ class Task:
     dt: float  # [s]; of a quasistatic task 1, so that its time counts steps
     steps: int
     controls: Keyframes  # values (n, n_controls), of a simulation
-    objective: PlanningObjective | FollowingObjective | None = None  # None: a simulation
+    objective: Objective | None = None  # None: a simulation
     # the surface and the cell size [m], if the mesh was created by filling a surface
     fill_source: tuple[Surface, float] | None = field(default=None, repr=False)
 
@@ -193,7 +204,10 @@ class Task:
         return self.objective.problem(model, self.steps)
 
     def model(self, *, design: Sequence[str] = ()) -> Linearizable:
-        """Return the model of the task, with design parameters such as "body.E"."""
+        """Return the model of the task, with design parameters such as "body.E". Those of an
+        objective that fits parameters are the default."""
+        if not design and isinstance(self.objective, FittedParameters):
+            design = self.objective.design
         if self.rule == QUASISTATIC:
             return Quasistatic(self.robot, design=design)
         return RULES[self.rule](self.robot, dt=self.dt, design=design)
@@ -210,7 +224,7 @@ def simulation_task(
     """Return a simulation task. Only quasistatic tasks may omit dt. The default controls are
     neutral."""
     driven = constant(*robot.neutral_controls()) if controls is NO_CONTROLS else controls
-    return Task(robot=robot, rule=rule, dt=_time_step(rule, dt), steps=steps, controls=driven)
+    return Task(robot=robot, rule=rule, dt=time_step(rule, dt), steps=steps, controls=driven)
 
 
 def planning_task(
@@ -233,7 +247,7 @@ def planning_task(
     task = Task(
         robot=robot,
         rule=rule,
-        dt=_time_step(rule, dt),
+        dt=time_step(rule, dt),
         steps=steps,
         controls=constant(*robot.neutral_controls()),
         objective=PlanningObjective.checked(
@@ -303,7 +317,7 @@ def following_task(
     task = Task(
         robot=robot,
         rule=rule,
-        dt=_time_step(rule, dt),
+        dt=time_step(rule, dt),
         steps=steps,
         controls=constant(*robot.neutral_controls()),
         objective=FollowingObjective(
@@ -365,7 +379,8 @@ def _goal_tolerance(robot: Robot, tolerance: float | None) -> float:
     return 0.01 * float(np.ptp(rest, axis=0).max())
 
 
-def _time_step(rule: str, dt: float | None) -> float:
+def time_step(rule: str, dt: float | None) -> float:
+    """Return the time step [s] of a rule. Raises `InputError` if it needs one and has none."""
     if dt is None and rule in RULES:
         raise InputError(
             f"The rule '{rule}' needs a time step; add one in seconds, such as dt = 0.01."

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import signature
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import PlainValidator
@@ -10,10 +11,12 @@ from pydantic import PlainValidator
 from pliant.contact import capsule, plane, sphere
 from pliant.core import InputError, nearest
 from pliant.problem import Effort, Goal, Limit, StrokeLimit, keep_out
-from pliant.robot_files.layout import CONTROLS, constant_or_keyframes
+from pliant.robot_files.identification_task import FieldTerm, TestFiles, identification_task
+from pliant.robot_files.layout import CONTROLS, constant_or_keyframes, pick_load
 from pliant.robot_files.linked_task import LINKED_TASKS
-from pliant.robot_files.section import Limit as Bound
 from pliant.robot_files.section import (
+    FILE_TYPES,
+    Point,
     Row,
     Rows,
     chosen_section,
@@ -26,7 +29,9 @@ from pliant.robot_files.section import (
     section_of,
     tagged_section,
 )
-from pliant.robot_files.task import TASKS, TargetPath
+from pliant.robot_files.section import Limit as Bound
+from pliant.robot_files.task import TASKS as BASIC_TASKS
+from pliant.robot_files.task import TargetPath, Task
 
 TARGET = constant_or_keyframes(Annotated[Any, PlainValidator(number_table)])
 Times = float | Row | None
@@ -39,6 +44,15 @@ KEEP_OUT = tagged_section(
     "shape",
     {zone.__name__: merged_section(zone, keep_out, "zone") for zone in (plane, sphere, capsule)},
 )
+FILES = list_of(FILE_TYPES[Path])
+TEST = section_of(
+    TestFiles,
+    files=FILES,
+    load=chosen_section(pick_load) | None,
+    point=Point | None,
+    direction=Point | None,
+)
+TASKS: dict[str, Callable[..., Task]] = {**BASIC_TASKS, "identify": identification_task}
 PATH = section_of(TargetPath, times=Row, values=Rows)
 KEYS: dict[str, dict[str, Any]] = {  # keys whose type in the file is not the signature's
     "simulate": {"controls": CONTROLS},
@@ -54,6 +68,15 @@ KEYS: dict[str, dict[str, Any]] = {  # keys whose type in the file is not the si
         "limits": list_of(LIMIT),
         "strokes": list_of(STROKE),
         "fixed": dict[str, float] | None,
+    },
+    "identify": {
+        "variables": tuple[str, ...],
+        "bounds": dict[str, tuple[Bound, Bound]] | None,
+        "recordings": FILES,
+        "held_out": FILES,
+        "tests": list_of(TEST),
+        "points": str | dict[str, Point] | None,
+        "smoothness": list_of(section_of(FieldTerm)),
     },
 }
 
@@ -74,9 +97,10 @@ def _task_of(tasks: Mapping[str, Callable[..., Any]]) -> Any:
         if not isinstance(kind, str) or kind not in TASKS:
             raise InputError(f"there is no type {preview(kind)}; {nearest(str(kind), sections)}")
         if kind not in sections:
+            needs = "parameters of a soft robot" if kind == "identify" else "inverse control"
             raise InputError(
-                f"a task of type {preview(kind)} needs inverse control, which moves soft robots "
-                'only; give a linked robot type = "plan" with goals, or type = "simulate".'
+                f"a task of type {preview(kind)} needs {needs}, and works for soft robots only; "
+                'give a linked robot type = "plan" with goals, or type = "simulate".'
             )
         return sections[kind]
 

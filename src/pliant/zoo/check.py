@@ -15,6 +15,8 @@ from pliant.geometry import Mesh, compare_fill, mesh_quality
 from pliant.materials import DENSITY
 from pliant.robot import Robot
 from pliant.robot_files import LinkedTask, Task, default_task, load_task
+from pliant.robot_files.identification_task import IdentificationObjective
+from pliant.zoo.identification import check_identification
 from pliant.zoo.linked_check import linked_facts
 from pliant.zoo.order_warnings import order_warnings, overlap_warnings
 from pliant.zoo.registry import find_robot
@@ -87,6 +89,8 @@ def _check_body(task: Task) -> tuple[list[tuple[str, str]], list[str], Step]:
     if isinstance(body, Beams):
         facts += _beam_facts(body)
     facts += _attachment_facts(model)
+    if isinstance(task.objective, IdentificationObjective):
+        facts.append(("measurements", check_identification(task, model)))
     warnings_found += _liquid_density_warnings(task.robot)
     step = model.step(model.initial_state(), task.control(0))
     facts.append(("first step", f"converged in {step.status.iterations} Newton iterations"))

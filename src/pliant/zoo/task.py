@@ -1,4 +1,4 @@
-"""Experiments from robot files: simulate, plan or follow according to [task]."""
+"""Experiments from robot files: simulate, plan, follow or identify according to [task]."""
 
 import re
 from collections.abc import Mapping
@@ -20,8 +20,10 @@ from pliant.report.outcome import write_trajectory
 from pliant.report.result_report import result_outcome
 from pliant.report.robot_scene import robot_scene
 from pliant.robot_files import LinkedTask, Task, load_task
+from pliant.robot_files.identification_task import IdentificationObjective
 from pliant.robot_files.task import QUASISTATIC, FollowingObjective, PlanningObjective
 from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
+from pliant.zoo.identification import check_identification, data_digest, perform_identification
 from pliant.zoo.linked_task import linked_task_experiment
 
 
@@ -46,6 +48,8 @@ def task_experiment(path: Path) -> Experiment:
     )
 
     def perform(run: ExperimentRun) -> Outcome:
+        if isinstance(task.objective, IdentificationObjective):
+            return perform_identification(run, task, model)
         chosen = replace(task, steps=int(run.settings["steps"]))
         if isinstance(task.objective, PlanningObjective):
             return _plan(run, chosen, model)
@@ -72,21 +76,32 @@ def task_experiment(path: Path) -> Experiment:
         size=f"{counted(model.space.n_dofs, 'unknown')}, {counted(model.n_controls, 'control')}",
         takes="seconds",
         # the content of the file and a digest of its mesh
-        source=f"{path.read_bytes().hex()} {sha256(mesh_bytes).hexdigest()}",
+        source=f"{path.read_bytes().hex()} {sha256(mesh_bytes).hexdigest()}{_data(task)}",
         perform=perform,
         probe=probe,
-        settings={"steps": task.steps, **_iterations(task), "small_animation": False},
+        settings=_settings(task),
         quick=_quick(task),
     )
 
 
-def _iterations(task: Task) -> dict[str, Setting]:
+def _data(task: Task) -> str:
+    """Return a digest of the measurements of a task, "" for one without."""
+    measured = isinstance(task.objective, IdentificationObjective)
+    return f" {data_digest(task.objective)}" if measured else ""  # type: ignore[arg-type]
+
+
+def _settings(task: Task) -> dict[str, Setting]:
+    if isinstance(task.objective, IdentificationObjective):
+        return {"iterations": task.objective.iterations, "small_animation": False}
     planning = isinstance(task.objective, PlanningObjective)
-    return {"iterations": task.objective.iterations} if planning else {}  # type: ignore[union-attr]
+    iterations = {"iterations": task.objective.iterations} if planning else {}  # type: ignore[union-attr]
+    return {"steps": task.steps, **iterations, "small_animation": False}
 
 
 def _quick(task: Task) -> dict[str, Setting]:
     """Return settings that run in seconds. A plan keeps its steps because its goals have times."""
+    if isinstance(task.objective, IdentificationObjective):
+        return {"iterations": min(task.objective.iterations, 5), "small_animation": True}
     if isinstance(task.objective, PlanningObjective):
         return {"iterations": min(task.objective.iterations, 20), "small_animation": True}
     return {"steps": min(task.steps, 10), "small_animation": True}
@@ -107,7 +122,10 @@ def _plan(run: ExperimentRun, task: Task, model: Linearizable) -> Outcome:
 
 
 def _check_objective(task: Task, model: Linearizable) -> None:
-    """Raise `InputError` for an invalid planner or controller before the run starts."""
+    """Raise `InputError` for an invalid planner, controller or measurement before the run
+    starts."""
+    if isinstance(task.objective, IdentificationObjective):
+        check_identification(task, model)
     if isinstance(task.objective, PlanningObjective) and task.objective.method is not None:
         planner_named(task.objective.method)
     if isinstance(task.objective, FollowingObjective):
