@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pliant.problem import Effort, Goal, Limit, StrokeLimit, keep_out
-from pliant.robot_files.identification_task import FieldTerm, TestFiles
+from pliant.robot_files.identification_task import FieldTerm, StaticTestFiles
 from pliant.robot_files.task import TargetPath
 from pliant.robot_files.task_layout import TASKS
 from pliant.store import read_trajectory
@@ -55,6 +55,15 @@ def test_guide_path_is_followed_within_its_rate_limit(run_guide_task):
 
 def test_guide_documents_every_key_of_a_task():
     keys = {key for kind in TASKS.values() for key in signature(kind).parameters} - {"robot"}
-    for kind in (Goal, Effort, Limit, StrokeLimit, TargetPath, TestFiles, FieldTerm, keep_out):
+    for kind in (
+        Goal,
+        Effort,
+        Limit,
+        StrokeLimit,
+        TargetPath,
+        StaticTestFiles,
+        FieldTerm,
+        keep_out,
+    ):
         keys |= set(signature(kind).parameters)
     assert [key for key in sorted(keys - {"zone"}) if f"`{key}`" not in GUIDE] == []

@@ -16,7 +16,7 @@ Bounds = tuple[float, float]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class TestFiles:
+class StaticTestFiles:
     """Files of static tests, and what they measure."""
 
     files: Sequence[Path]  # paths or patterns
@@ -44,7 +44,7 @@ class IdentificationObjective:
     variables: Sequence[str]
     bounds: Mapping[str, Bounds]
     recordings: Sequence[Path]
-    tests: Sequence[TestFiles]
+    tests: Sequence[StaticTestFiles]
     held_out: Sequence[Path]
     units: str | None
     points: str | Mapping[str, Array] | None
@@ -67,7 +67,7 @@ def identification_task(
     variables: Sequence[str],
     bounds: Mapping[str, Bounds] | None = None,
     recordings: Sequence[Path] = (),
-    tests: Sequence[TestFiles] = (),
+    tests: Sequence[StaticTestFiles] = (),
     held_out: Sequence[Path] = (),
     units: str | None = None,
     points: str | Mapping[str, Array] | None = None,

@@ -11,7 +11,7 @@ from pydantic import PlainValidator
 from pliant.contact import capsule, plane, sphere
 from pliant.core import InputError, nearest
 from pliant.problem import Effort, Goal, Limit, StrokeLimit, keep_out
-from pliant.robot_files.identification_task import FieldTerm, TestFiles, identification_task
+from pliant.robot_files.identification_task import FieldTerm, StaticTestFiles, identification_task
 from pliant.robot_files.layout import CONTROLS, constant_or_keyframes, pick_load
 from pliant.robot_files.linked_task import LINKED_TASKS
 from pliant.robot_files.section import (
@@ -46,7 +46,7 @@ KEEP_OUT = tagged_section(
 )
 FILES = list_of(FILE_TYPES[Path])
 TEST = section_of(
-    TestFiles,
+    StaticTestFiles,
     files=FILES,
     load=chosen_section(pick_load) | None,
     point=Point | None,
