@@ -216,8 +216,7 @@ class Condensed:
     @cached_property
     def reduction(self) -> sp.csr_matrix:
         """The matrix (n_reduced, n_state) with X = reduction x = (H_e q, H_e v); the identity for
-        an
-        exact derivative."""
+        an exact derivative."""
         n = self.space.size
         if self.is_exact:
             return sp.identity(n, format="csr")

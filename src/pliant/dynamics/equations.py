@@ -1,6 +1,5 @@
 """A robot's equations of motion: energies, forces and tangents of its body, attachments and
-contacts
-on the free unknowns."""
+contacts on the free unknowns."""
 
 import warnings
 from collections.abc import Mapping, Sequence

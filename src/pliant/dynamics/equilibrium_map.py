@@ -145,8 +145,7 @@ class EquilibriumMap:
 
     def curvatures(self, a: Array, q: Array, J: Array) -> Array:
         """Return the second derivatives (d (d + 1) / 2, n_dofs) of f at an equilibrium, in the
-        order
-        (0, 0), (0, 1), ..., (1, 1), ..."""
+        order (0, 0), (0, 1), ..., (1, 1), ..."""
         eq, model = self.model.equations, self.model
         step = model.step(q, a)
         solve, coefficients, out = model.tangent(step), eq.coefficients(None), []

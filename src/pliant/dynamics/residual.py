@@ -1,6 +1,5 @@
 """The residual force of an implicit step at arbitrary new positions, and its sparse derivatives
-with
-fixed patterns.
+with fixed patterns.
 
 ImplicitModel.step solves g(q', x, u) = 0 for q'. Direct transcription uses g as a constraint
 between variables. It needs g away from its root, and the blocks dg/dq', dg/dx and dg/du themselves.
@@ -81,8 +80,7 @@ class ImplicitResidual:
 
     def blocks(self, q: Array, x: Array, u: Array) -> tuple[Array, Array, Array]:
         """Return dg/dq' in `new_pattern`, dg/dx of each part of the state in `old_pattern`
-        (n_parts,
-        nnz), and dg/du in `control_pattern`."""
+        (n_parts, nnz), and dg/du in `control_pattern`."""
         t, free = self._tape(q, x, u), self.model.equations.free
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             columns = self.model.equations.control_jacobian(q, u)[free]
@@ -124,8 +122,7 @@ class ImplicitResidual:
     @cached_property
     def _rank_one_unknowns(self) -> Array:
         """The unknowns (n_free,), bool, of potentials with rank-one Hessian terms. They are found
-        on
-        the rest shape and on one three times as large, which makes every cable taut."""
+        on the rest shape and on one three times as large, which makes every cable taut."""
         eq = self.model.equations
         seen = np.zeros(eq.n_dofs, bool)
         for potential, part in eq.potentials:

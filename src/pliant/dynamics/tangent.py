@@ -132,8 +132,7 @@ class Tangent:
 
     def factor(self, values: Array, columns: Array, weights: Array) -> linalg.Solve | None:
         """Return the solve on the free unknowns with a tangent and its rank-one terms, or None if
-        it
-        is not positive definite."""
+        it is not positive definite."""
         if not np.all(np.isfinite(values)):
             return None
         solve = self.analysis.factor(values)

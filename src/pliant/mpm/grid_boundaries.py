@@ -47,8 +47,7 @@ class Boundaries:
 
     def on(self, box: GridBox, friction: Array) -> BoundaryConditions:
         """Return the conditions on the nodes of a box; `friction` (n_contacts,) replaces that of
-        the
-        contacts."""
+        the contacts."""
         conditions = self._cached.get(box)
         if conditions is None:
             conditions = self._cached[box] = self._conditions_without_friction(box)

@@ -133,8 +133,7 @@ def highest_frequency(
     potentials: list[ParticleForce], robot: Robot, body: Particles, cell: float
 ) -> float:
     """Return the highest angular frequency [rad/s] of the potentials on the grid, by power
-    iteration
-    on their stiffness at rest with taut cables."""
+    iteration on their stiffness at rest with taut cables."""
     if not potentials:
         return 0.0
     low, neutral, at = (

@@ -58,8 +58,7 @@ class Problem:
     limits : bounds in addition to the limits of the actuators, which always hold
     constraints : constraints on effectors and actuators
     params : parameters of the model (n_params,); None for those of the robot
-    controls : fixed controls (steps, n_controls) if they are no variable; None for the neutral
-        ones
+    controls : fixed controls (steps, n_controls) if they are no variable; None for the neutral ones
     scenes : several trajectories, each a Scene; () for one trajectory
     variables : names or Variable objects: "controls", blocks of `model.params`, "initial" or
         "initial.PART"
