@@ -40,8 +40,8 @@ def test_energy_of_uniform_stretch_matches_formula_and_is_rotation_invariant(ord
 
     It does not depend on the transverse stretch or on the rotation."""
     eq = Equations(robot=block(order=order))
-    turn = Rotation.from_rotvec([0.4, -1.0, 0.7]).as_matrix()
-    x = (eq.body.rest.reshape(-1, 3) * (1.2, 0.8, 0.9)) @ turn.T
+    rotation = Rotation.from_rotvec([0.4, -1.0, 0.7]).as_matrix()
+    x = (eq.body.rest.reshape(-1, 3) * (1.2, 0.8, 0.9)) @ rotation.T
     assert energy_at(eq, x.ravel()) == pytest.approx(
         0.5 * STIFFNESS * ((1.2**2 - 1) / 2) ** 2 * 2e-3, rel=1e-12
     )

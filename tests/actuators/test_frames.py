@@ -16,15 +16,15 @@ FRAMES = {
     "left": irb14000("left"),
 }
 every = pytest.mark.parametrize("name", FRAMES)
-TURNS = {
+ROTATIONS = {
     "zero": (0.0, 0.0, 0.0),
     "tiny": (1e-9, -2e-9, 1e-9),
     "small": (1e-4, 2e-4, -1e-4),
     "below the series' end": (0.6, -0.5, 0.6),
     "above it": (0.6, -0.6, 0.6),
-    "half a turn": (np.pi, 0.0, 0.0),
+    "half a rotation": (np.pi, 0.0, 0.0),
     "large": (4.0, -3.0, 2.0),
-    "a whole turn": (0.0, 2 * np.pi, 0.0),
+    "a whole rotation": (0.0, 2 * np.pi, 0.0),
 }
 
 
@@ -79,9 +79,9 @@ def test_cached_pose_does_not_change_results(name, rng):
     np.testing.assert_array_equal(frame.positions(l, kept), first)
 
 
-@pytest.mark.parametrize("turn", TURNS)
-def test_moving_frame_rotation_is_matrix_exponential(turn, rng):
-    w, t, l = np.array(TURNS[turn]), rng.standard_normal(3), rng.standard_normal((4, 3))
+@pytest.mark.parametrize("rotation", ROTATIONS)
+def test_moving_frame_rotation_is_matrix_exponential(rotation, rng):
+    w, t, l = np.array(ROTATIONS[rotation]), rng.standard_normal(3), rng.standard_normal((4, 3))
     R = expm(np.cross(np.eye(3), w))  # row i: e_i x w, so this is [w]
     expected = np.array(ORIGIN[3]) + t + l @ R.T
     np.testing.assert_allclose(
@@ -89,8 +89,8 @@ def test_moving_frame_rotation_is_matrix_exponential(turn, rng):
     )
 
 
-@pytest.mark.parametrize("turn", TURNS)
-def test_frame_derivatives_are_exact_at_every_rotation(turn, rng):
+@pytest.mark.parametrize("rotation", ROTATIONS)
+def test_frame_derivatives_are_exact_at_every_rotation(rotation, rng):
     """Central differences of order 4: their error is h^4 of the fifth derivative plus round-off eps
     / h, below 1e-11."""
     frame, l, bar, h = (
@@ -99,7 +99,7 @@ def test_frame_derivatives_are_exact_at_every_rotation(turn, rng):
         rng.standard_normal((4, 3)),
         2e-3,
     )
-    u, du = np.concatenate([rng.standard_normal(3), TURNS[turn]]), rng.standard_normal(6)
+    u, du = np.concatenate([rng.standard_normal(3), ROTATIONS[rotation]]), rng.standard_normal(6)
     slope = lambda f: (8 * (f(h) - f(-h)) - f(2 * h) + f(-2 * h)) / (12 * h)
     for a, unit in enumerate(np.eye(6)):
         np.testing.assert_allclose(

@@ -121,9 +121,9 @@ def test_projection_does_not_change_positive_stiffness(rng, dim, order, law):
 def test_rigid_rotation_has_no_viscous_force(dim, order):
     """Neither two rigidly rotated positions nor a rotational velocity give a viscous force."""
     body = solid(dim, order, "fixed-corotated", power=0)
-    turn = np.eye(dim)
-    turn[:2, :2] = [[0.8, -0.6], [0.6, 0.8]]
-    here, there = body.rest, (body.rest.reshape(-1, dim) @ turn.T).ravel()
+    rotation = np.eye(dim)
+    rotation[:2, :2] = [[0.8, -0.6], [0.6, 0.8]]
+    here, there = body.rest, (body.rest.reshape(-1, dim) @ rotation.T).ravel()
     force = body.energy(
         there, body.fields, body.viscosity_of_step(body.fields, 1.0, (100.0, -100.0), [here])
     )[1]

@@ -52,11 +52,11 @@ def strained(body, rng, size=0.1):
     return moved(body, q, Rotation.from_rotvec([0.5, -0.8, 0.4]), (0.1, 0.2, 0.3))
 
 
-def moved(body, q, turn, shift=(0.0, 0.0, 0.0)):
+def moved(body, q, rotation, shift=(0.0, 0.0, 0.0)):
     """Return q after a rigid motion."""
     x, theta = np.split(q.reshape(-1, 3), 2)
     return np.concatenate(
-        [turn.apply(x) + shift, (turn * Rotation.from_rotvec(theta)).as_rotvec()]
+        [rotation.apply(x) + shift, (rotation * Rotation.from_rotvec(theta)).as_rotvec()]
     ).ravel()
 
 
@@ -85,7 +85,7 @@ def test_cantilever_matches_closed_form_in_every_direction(dense, n, section):
     """The end displacement is exact for every number of rods: P L^3 / 3 EI + P L / G A_s, P L / EA
     and T L / GJ."""
     body = Beams(rods=line(n, section), materials={"body": MATERIAL})
-    end, turn = body.region("end")
+    end, rotation = body.region("end")
     for axis, moment, shear in (
         (1, section.moments[1], section.shear_areas[0]),
         (2, section.moments[0], section.shear_areas[1]),
@@ -95,7 +95,7 @@ def test_cantilever_matches_closed_form_in_every_direction(dense, n, section):
         assert bent_by(body, dense, load)[end, axis] == pytest.approx(
             1.0 / (3.0 * E * moment) + 1.0 / (G * shear), rel=1e-9
         )
-    for node, stiffness in ((end, E * section.area), (turn, G * section.torsion)):
+    for node, stiffness in ((end, E * section.area), (rotation, G * section.torsion)):
         load = np.zeros((len(body.is_position), 3))
         load[node, 0] = 1.0
         assert bent_by(body, dense, load)[node, 0] == pytest.approx(1.0 / stiffness, rel=1e-9)
@@ -244,8 +244,8 @@ def integrated_tip():
             R, m = y[3:12].reshape(3, 3), y[12:]
             along = R @ ([1.0, 0.0, 0.0] + R.T @ force / stretch)
             k = rest + R.T @ m / bend
-            turn = np.array([[0, -k[2], k[1]], [k[2], 0, -k[0]], [-k[1], k[0], 0]])
-            return np.concatenate([along, (R @ turn).ravel(), -np.cross(along, force)])
+            rotation = np.array([[0, -k[2], k[1]], [k[2], 0, -k[0]], [-k[1], k[0], 0]])
+            return np.concatenate([along, (R @ rotation).ravel(), -np.cross(along, force)])
 
         return slope
 
@@ -296,14 +296,14 @@ def test_rigid_motion_has_no_energy_or_force(rng):
 
 def test_rigid_motion_of_strained_body_rotates_its_forces(rng):
     body = frame()
-    q, turn = strained(body, rng), Rotation.from_rotvec([0.3, 0.9, -0.4])
+    q, rotation = strained(body, rng), Rotation.from_rotvec([0.3, 0.9, -0.4])
     (energy, g), (other, h) = (
-        body.energy(y, body.fields) for y in (q, moved(body, q, turn, (1.0, 2.0, 3.0)))
+        body.energy(y, body.fields) for y in (q, moved(body, q, rotation, (1.0, 2.0, 3.0)))
     )
     assert other == pytest.approx(energy, rel=1e-12)
     n = len(body.rods.points)
     np.testing.assert_allclose(
-        h.reshape(-1, 3)[:n], turn.apply(g.reshape(-1, 3)[:n]), atol=1e-11 * np.abs(g).max()
+        h.reshape(-1, 3)[:n], rotation.apply(g.reshape(-1, 3)[:n]), atol=1e-11 * np.abs(g).max()
     )
     assert np.abs(g.reshape(-1, 3)[:n].sum(axis=0)).max() < 1e-12 * np.abs(g).max()
 

@@ -191,11 +191,11 @@ def test_mode_decays_with_rayleigh_damping(dense, rate, mass, stiffness):
     eq, rest, size = model.equations, model.equations.body.rest, 1e-4
     weight = eq.mass_times(eq.coefficients(None), shape)
     c, period = 0.5 * (mass + stiffness * omega**2), 2 * np.pi / omega
-    turn = np.sqrt(omega**2 - c**2)
+    frequency = np.sqrt(omega**2 - c**2)
     errors, counts = [], np.array([50, 100, 200])
     for n in counts:
         t = np.arange(n + 1) * period / n
-        exact = np.exp(-c * t) * (np.cos(turn * t) + c / turn * np.sin(turn * t))
+        exact = np.exp(-c * t) * (np.cos(frequency * t) + c / frequency * np.sin(frequency * t))
         model = pl.BDF2(beam(divisions=(4, 1), damping=damping), dt=period / n)
         run = pl.simulate(
             model,

@@ -142,7 +142,7 @@ def test_free_body_never_gains_energy(rng, dim, law):
 def test_cable_forces_rotate_with_the_body(rng):
     """A body and its cable that are rotated by 90 degrees have the motion rotated by 90 degrees on
     the same grid."""
-    turn, at = (
+    rotation, at = (
         np.array([[0.0, -1.0], [1.0, 0.0]]),
         np.array([[0.02, 0.03], [0.05, 0.08], [0.09, 0.08]]),
     )
@@ -152,15 +152,15 @@ def test_cable_forces_rotate_with_the_body(rng):
             dt=0.01,
             cell=0.025,
         )
-        for origin, points in (((0.0, 0.0), at), ((-0.1, 0.0), at @ turn.T))
+        for origin, points in (((0.0, 0.0), at), ((-0.1, 0.0), at @ rotation.T))
     ]
     first, second = (run(model, 5, u=np.array([20.0]))[-1] for model in models)
     a, b = (tables(model, x)[0] for model, x in zip(models, (first, second), strict=True))
     order = [
         np.lexsort(np.round(p, 9).T)
-        for p in (models[0].body.samples.points @ turn.T, models[1].body.samples.points)
+        for p in (models[0].body.samples.points @ rotation.T, models[1].body.samples.points)
     ]
-    np.testing.assert_allclose((a @ turn.T)[order[0]], b[order[1]], atol=1e-13)
+    np.testing.assert_allclose((a @ rotation.T)[order[0]], b[order[1]], atol=1e-13)
     assert np.abs(a - models[0].body.samples.points).max() > 1e-3
 
 

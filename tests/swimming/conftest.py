@@ -30,15 +30,15 @@ def chain():
         n = len(half_lengths) - 1
         axes = np.tile([0.0, 0.0, 1.0], (n, 1)) if axes is None else np.asarray(axes, dtype=float)
         R, c = [np.eye(3)], [np.zeros(3)]
-        turned, anchors, moves = np.zeros((n, 3)), np.zeros((n, 3)), np.zeros((n + 1, n), bool)
+        rotated, anchors, moves = np.zeros((n, 3)), np.zeros((n, 3)), np.zeros((n + 1, n), bool)
         for k in range(n):
-            turned[k] = R[k] @ axes[k]
+            rotated[k] = R[k] @ axes[k]
             anchors[k] = c[k] + R[k] @ [half_lengths[k] + gap / 2, 0.0, 0.0]
-            R.append(rotation(turned[k] * angles[k]) @ R[k])
+            R.append(rotation(rotated[k] * angles[k]) @ R[k])
             c.append(anchors[k] + R[k + 1] @ [half_lengths[k + 1] + gap / 2, 0.0, 0.0])
             moves[k + 1 :, k] = True
         return Placement(
-            rotations=np.array(R), centers=np.array(c), axes=turned, anchors=anchors, moves=moves
+            rotations=np.array(R), centers=np.array(c), axes=rotated, anchors=anchors, moves=moves
         )
 
     return place

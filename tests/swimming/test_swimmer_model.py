@@ -265,9 +265,9 @@ def test_gradient_by_an_initial_orientation_passes_taylor_test(names):
     objective = ProblemObjective(problem)
     rng = np.random.default_rng(0)
     z = objective.start + 0.01 * rng.standard_normal(len(objective.start))
-    turned = ProblemObjective(problem).layout.values(z)[names[0]]
+    rotated = ProblemObjective(problem).layout.values(z)[names[0]]
     if names == ["initial.orientation"]:
-        assert np.linalg.norm(turned) == pytest.approx(1.0, abs=1e-12)
+        assert np.linalg.norm(rotated) == pytest.approx(1.0, abs=1e-12)
     found, d = objective.gradient(z), rng.standard_normal(len(z))
     errors = [
         abs(objective.value(z + e * d).value - found.value - e * found.gradient @ d)

@@ -57,9 +57,9 @@ def test_cables_move_the_tip_with_fourfold_symmetry(standing):
     ]
     assert np.linalg.norm(moves[0][:2]) > 0.02
     assert abs(moves[0][1]) < 1e-8
-    turn = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    rotation = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     for move, following in pairwise(moves):
-        np.testing.assert_allclose(turn @ move, following, rtol=0.0, atol=1e-7)
+        np.testing.assert_allclose(rotation @ move, following, rtol=0.0, atol=1e-7)
 
 
 def test_four_cables_lift_the_tip(standing):

@@ -132,8 +132,8 @@ def target_at(name, s, step):
         return np.array([s["amplitude"] * np.sin(2.0 * np.pi * step / n)])
     if name == "arm-obstacles":
         return arm_obstacles.GOAL
-    turn = 2.0 * np.pi * (step - lead) / (n - lead)
-    return s["radius"] * np.array([np.cos(turn), np.sin(turn)])
+    angle = 2.0 * np.pi * (step - lead) / (n - lead)
+    return s["radius"] * np.array([np.cos(angle), np.sin(angle)])
 
 
 def test_circle_errors_measure_radius_angle_and_timing():
@@ -144,7 +144,7 @@ def test_circle_errors_measure_radius_angle_and_timing():
     good = np.vstack(
         [np.zeros((lead, 2)), [target_at("arm-circle", SETTINGS, k) for k in CIRCLE_STEPS]]
     )
-    turn = 360.0 / (task.steps - lead)
+    angle = 360.0 / (task.steps - lead)
 
     def errors(spots):
         found = arm_circle.circle_errors(spots, task, radius)
@@ -157,8 +157,8 @@ def test_circle_errors_measure_radius_angle_and_timing():
     assert errors(backwards)[0] == pytest.approx(0.0, abs=1e-9)
     assert errors(backwards)[1] > 170.0
     late = np.vstack([good[:lead], good[lead : lead + 1], good[lead:-1]])
-    chord = 2.0 * np.sin(np.deg2rad(turn) / 2.0)
-    np.testing.assert_allclose(errors(late), [0.0, turn, chord], atol=1e-9)
+    chord = 2.0 * np.sin(np.deg2rad(angle) / 2.0)
+    np.testing.assert_allclose(errors(late), [0.0, angle, chord], atol=1e-9)
     wide = np.vstack([good[:lead], 1.1 * good[lead:]])
     np.testing.assert_allclose(errors(wide), [0.1, 0.0, 0.1], atol=1e-9)
 
@@ -197,8 +197,8 @@ def test_obstacles_block_the_direct_beam_and_constraints_are_squared_distances()
     assert np.all(kept((0.0, 0.0)) > 1.0)
     for k, (x, y, r) in enumerate(arm_obstacles.CLAMPS):
         assert kept((x, y))[k] == pytest.approx(0.0, abs=1e-15)
-        for turn in np.linspace(0.0, 6.0, 7):
-            edge = np.array([np.cos(turn), np.sin(turn)]) * (r + margin) + [x, y]
+        for angle in np.linspace(0.0, 6.0, 7):
+            edge = np.array([np.cos(angle), np.sin(angle)]) * (r + margin) + [x, y]
             assert kept(edge)[k] == pytest.approx(1.0)
             assert kept(np.array([x, y]) + 2.0 * (edge - [x, y]))[k] == pytest.approx(4.0)
     # an oblique beam: its distance from the centre, not that of its spot

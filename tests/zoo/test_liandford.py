@@ -32,12 +32,12 @@ def test_motion_has_threefold_rotational_symmetry(robot, still):
     """The legs at 0, 120 and 240 degrees are identical."""
     angles = np.array([0.5, 0.1, 0.0, -0.2, 0.0, 0.3])
     c, s = np.cos(2.0 * np.pi / 3.0), np.sin(2.0 * np.pi / 3.0)
-    turn = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+    rotation = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
     first, second = (
         place(robot, still, angles, "top"),
         place(robot, still, np.roll(angles, 2), "top"),
     )
-    np.testing.assert_allclose(second, turn @ first, atol=1e-8)
+    np.testing.assert_allclose(second, rotation @ first, atol=1e-8)
 
 
 def test_bar_keeps_its_length(robot, still):
