@@ -14,16 +14,16 @@ controller = pl.inverse_control(
 
 # Each control step computes one linearisation and solves a small quadratic program.
 state = controller.begin()
-center = state.positions + (0.0, 0.0, 0.001)
+centre = state.positions + (0.0, 0.0, 0.001)
 errors = []
 for k in range(120):
     angle = 2.0 * np.pi * k / 60
-    state = controller.follow(state, center + [[0.006 * np.cos(angle), 0.006 * np.sin(angle), 0.0]])
+    state = controller.follow(state, centre + [[0.006 * np.cos(angle), 0.006 * np.sin(angle), 0.0]])
     errors.append(state.error)
 print(f"largest error {1e3 * max(errors[10:]):.4f} mm on a circle of 6 mm, at {state.u.round(2)} N")
 
 # An unreachable target: the controller goes to the closest point and names the limits.
-state = controller.settle(state, center + (0.05, 0.0, 0.0))
+state = controller.settle(state, centre + (0.05, 0.0, 0.0))
 print(state.message)
 
 # The result is an equilibrium of the model.

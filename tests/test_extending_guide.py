@@ -122,7 +122,7 @@ def test_planner_function_gets_constraints_as_augmented_lagrangian(names):
         options = replace(options, iterations=15)
         return names["cross_entropy"](problem, guess=guess, options=options, spread=0.3)
 
-    zone = pl.keep_out("puck", pl.sphere(center=(0.1, 0.05), radius=0.02))
+    zone = pl.keep_out("puck", pl.sphere(centre=(0.1, 0.05), radius=0.02))
     kept = pl.plan(
         problem.model,
         problem.terms,

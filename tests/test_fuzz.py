@@ -245,7 +245,7 @@ API: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     ),
     (
         lambda **k: robot(contacts=[pl.Contact(obstacle=pl.sphere(**k))]),
-        {"center": (0, 0, -1.0), "radius": 0.5},
+        {"centre": (0, 0, -1.0), "radius": 0.5},
     ),
     (lambda **k: robot(**k), {"gravity": (0, 0, -9.81), "order": 1, "divisions": (2, 1, 1)}),
     (lambda **k: robot(shape=pl.Box(**k)), {"size": (0.1, 0.02, 0.02), "origin": (0, 0, 0)}),

@@ -27,3 +27,20 @@ def test_file_names_of_tests_are_unique() -> None:
     """Modules of tests have no package, so two of one name cannot be collected together."""
     names = [path.name for path in (ROOT / "tests").rglob("*.py") if path.name != "conftest.py"]
     assert {name for name in names if names.count(name) > 1} == set()
+
+
+def test_spelling_is_british() -> None:
+    """Except names of matplotlib and CSS, and the old names in the changelog."""
+    american = re.compile(
+        r"(?<![a-z])([Cc]enter(s|ed)?|behavior|neighbors?|modeled|labeled)(?![a-z])"
+    )
+    library = re.compile(r"\b[hv]a=\"center\"|align(-items)?: center|place-items: center")
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for folder in ("src", "tests", "examples", "docs", ".")
+        for path in sorted((ROOT / folder).glob("*.md" if folder == "." else "**/*"))
+        if path.suffix in (".py", ".md") and path not in (Path(__file__), ROOT / "CHANGELOG.md")
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if american.search(library.sub("", line))
+    ]
+    assert found == []

@@ -94,19 +94,19 @@ def plane(normal: ArrayLike, height: float = 0.0) -> Obstacle:
     return Obstacle(distance=distance, ground=height if level else None, definition=definition)
 
 
-def sphere(center: ArrayLike, radius: float) -> Obstacle:
+def sphere(centre: ArrayLike, radius: float) -> Obstacle:
     """Return a ball (in the plane: a disc) with a radius [m].
 
     >>> import numpy as np, pliant as pl
-    >>> ball = pl.sphere(center=(0.0, 0.0, 0.1), radius=0.02)
+    >>> ball = pl.sphere(centre=(0.0, 0.0, 0.1), radius=0.02)
     >>> ball(np.array([[0.0, 0.0, 0.0]]))[0].round(6)  # signed distance [m]
     array([0.08])
     """
-    c, radius = _length_array("The sphere's centre", center, (None,)), _radius(radius)
+    c, radius = _length_array("The sphere's centre", centre, (None,)), _radius(radius)
     return Obstacle(
         distance=lambda y: _ball_distance(y - c, radius),
         outline=_circles(c, radius),
-        definition={"type": "sphere", "center": c, "radius": radius},
+        definition={"type": "sphere", "centre": c, "radius": radius},
     )
 
 
@@ -202,13 +202,13 @@ def _profiles(field: HeightField) -> tuple[Array, ...]:
     return tuple(np.column_stack([line, field.evaluate(line)[0]]) for line in lines)
 
 
-def _circles(center: Array, radius: float) -> tuple[Array, ...]:
+def _circles(centre: Array, radius: float) -> tuple[Array, ...]:
     """Return the circles around a point in each coordinate plane, to draw a ball."""
     angle = np.linspace(0.0, 2.0 * np.pi, 49)
-    eye = radius * np.eye(center.size)
-    pairs = [(i, j) for i in range(center.size) for j in range(i)]
+    eye = radius * np.eye(centre.size)
+    pairs = [(i, j) for i in range(centre.size) for j in range(i)]
     return tuple(
-        center + np.outer(np.cos(angle), eye[i]) + np.outer(np.sin(angle), eye[j]) for i, j in pairs
+        centre + np.outer(np.cos(angle), eye[i]) + np.outer(np.sin(angle), eye[j]) for i, j in pairs
     )
 
 

@@ -182,11 +182,11 @@ def test_nan_argument_is_rejected(what):
         HOLES[what]()
 
 
-ROUND = {"center": (0.0, 0.0), "period": 1.0}
+ROUND = {"centre": (0.0, 0.0), "period": 1.0}
 PATHS = {
     "circle": lambda **bad: paths.circle(**{**ROUND, "radius": 1.0, **bad}),
     "spiral": lambda **bad: paths.spiral(
-        **{"center": (0, 0, 0), "period": 1.0, "radii": (1.0, 2.0), **bad}
+        **{"centre": (0, 0, 0), "period": 1.0, "radii": (1.0, 2.0), **bad}
     ),
     "polyline": lambda **bad: paths.polyline(**{"points": [[0, 0], [1, 1]], "period": 1.0, **bad}),
     "waypoints": lambda **bad: paths.waypoints(
@@ -197,7 +197,7 @@ PATHS = {
     ),
 }
 NUMBERS = [
-    *(("circle", name) for name in ("radius", "period", "turns", "center")),
+    *(("circle", name) for name in ("radius", "period", "turns", "centre")),
     *(("spiral", name) for name in ("radii", "period", "turns", "rise", "normal")),
     *(("polyline", name) for name in ("points", "period")),
     *(("waypoints", name) for name in ("times", "points")),
@@ -210,7 +210,7 @@ NUMBERS = [
 def test_path_rejects_non_finite_numbers(path, name, bad):
     if name == "normal" and bad is None:
         return  # the default
-    size = {"center": 2, "radii": 2, "normal": 3, "times": 2}.get(name)
+    size = {"centre": 2, "radii": 2, "normal": 3, "times": 2}.get(name)
     value = [[0, 0], [1, bad]] if name == "points" else bad if size is None else [0, 1, bad][-size:]
     with pytest.raises(InputError):
         PATHS[path](**{name: value})

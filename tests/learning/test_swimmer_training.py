@@ -39,7 +39,7 @@ def swimmer(store, **options):
 
 def swim(steps):
     """Return the task to move forward along x with little effort."""
-    forward = Reward(effector="center of mass", direction=(1.0, 0.0, 0.0), time=steps * 0.02)
+    forward = Reward(effector="centre of mass", direction=(1.0, 0.0, 0.0), time=steps * 0.02)
     return ControlTask(steps=steps, terms=[forward, Effort(weight=1.0)])
 
 
@@ -69,7 +69,7 @@ def test_gait_learns_to_swim_faster(store):
     loop = ClosedLoop(swimmer(store), None, gait)
     task = ControlTask(
         steps=100,
-        terms=[Reward(effector="center of mass", direction=(1.0, 0.0, 0.0)), Effort(weight=1.0)],
+        terms=[Reward(effector="centre of mass", direction=(1.0, 0.0, 0.0)), Effort(weight=1.0)],
     )
     result = train(loop, task, PolicyGradient(rate=0.002), iterations=15)
     assert result.mean_return > result.history[0].mean_return

@@ -398,7 +398,7 @@ def constrained(rule, variables, limits=()):
         limits=limits,
         constraints=[
             Constraint(
-                effector="tip", inside=Ball(center=(0.3, 0.1), radius=0.05), time=3 * model.dt
+                effector="tip", inside=Ball(centre=(0.3, 0.1), radius=0.05), time=3 * model.dt
             ),
             Constraint(
                 effector="tip",

@@ -172,7 +172,7 @@ def test_program_derivatives_match_finite_differences(rule, rng):
                 function=lambda y: y[:2] ** 2,
                 quantity="velocity",
             ),
-            Constraint(effector="tip", inside=Ball(center=(0, 0, 0), radius=0.5), time=0.08),
+            Constraint(effector="tip", inside=Ball(centre=(0, 0, 0), radius=0.5), time=0.08),
         ],
     )
     program = NonlinearProgram(problem=problem)
@@ -325,7 +325,7 @@ def test_collocation_accepts_supports_and_quasistatic_models():
 def test_collocation_satisfies_effector_constraints():
     under = Constraint(effector="tip", inside=Interval(lower=-1.0, upper=(1.0, 1.0, 0.03)))
     near = Constraint(
-        effector="tip", inside=Ball(center=(0.37, 0.03, 0.03), radius=0.01), time=0.16
+        effector="tip", inside=Ball(centre=(0.37, 0.03, 0.03), radius=0.01), time=0.16
     )
     for constraint in (under, near):
         plan = collocation(reach("euler", constraints=[constraint]))

@@ -123,7 +123,7 @@ def test_plan_avoids_obstacle():
 
 
 def test_ball_constraint_limits_distance():
-    leash = Constraint(effector="tip", inside=Ball(center=(0.0, 0.0), radius=0.5))
+    leash = Constraint(effector="tip", inside=Ball(centre=(0.0, 0.0), radius=0.5))
     problem = Problem(
         model=jet(),
         steps=N,

@@ -608,7 +608,7 @@ def test_active_rate_limit_does_not_stall_gauss_newton():
     model = pl.ImplicitEuler(strip, dt=0.05)
     x0 = model.state(pl.equilibrium(pl.Quasistatic(strip), strip.neutral_controls()).x)
     around = pl.paths.circle(
-        center=strip.effector_position("tip", model.space.position(x0)) - [0.02, 0, 0],
+        centre=strip.effector_position("tip", model.space.position(x0)) - [0.02, 0, 0],
         radius=0.02,
         period=0.4,
         normal=(0, 1, 0),

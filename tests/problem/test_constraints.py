@@ -45,7 +45,7 @@ def problem_of(constraints=(), limits=(), motors=(-np.inf, np.inf), steps=4):
 REGIONS = {
     "box": Interval(lower=(-1.0, 0.5), upper=(0.3, 0.5)),
     "half space": Interval(upper=0.2),
-    "ball": Ball(center=(0.4, -0.3), radius=0.5),
+    "ball": Ball(centre=(0.4, -0.3), radius=0.5),
 }
 
 
@@ -79,7 +79,7 @@ def test_violations_match_closed_form():
     run[2, :2], run[4, :2] = (3.0, 4.0), (0.0, 1.5)
     assert (
         problem_of(
-            [Constraint(effector="tip", inside=Ball(center=(0.0, 0.0), radius=1.0))]
+            [Constraint(effector="tip", inside=Ball(centre=(0.0, 0.0), radius=1.0))]
         ).constraint_violation(run, np.zeros((4, 2)))
         == 4.0
     )
@@ -263,7 +263,7 @@ def test_problem_with_constraints_only_has_no_cost():
         ),
         (
             lambda: problem_of(
-                [Constraint(effector=("tip", "tip"), inside=Ball(center=(0.0, 0.0), radius=1.0))]
+                [Constraint(effector=("tip", "tip"), inside=Ball(centre=(0.0, 0.0), radius=1.0))]
             ),
             "returns 4 numbers",
         ),
@@ -283,13 +283,13 @@ def test_problem_with_constraints_only_has_no_cost():
         ),
         (
             lambda: problem_of(
-                [Constraint(effector="tip", inside=Ball(center=(0.0, 0.0), radius=-1.0))]
+                [Constraint(effector="tip", inside=Ball(centre=(0.0, 0.0), radius=-1.0))]
             ),
             "radius",
         ),
         (
             lambda: problem_of(
-                [Constraint(effector="tip", inside=Ball(center=(0.0, 0.0, 0.0), radius=1.0))]
+                [Constraint(effector="tip", inside=Ball(centre=(0.0, 0.0, 0.0), radius=1.0))]
             ),
             "set",
         ),

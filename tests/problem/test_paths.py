@@ -9,7 +9,7 @@ from pliant.problem import paths
 
 def test_circle_has_constant_radius_and_speed():
     path = paths.circle(
-        center=(0.1, 0.2, 0.3), radius=0.5, period=4.0, normal=(1.0, 2.0, -1.0), turns=2.0
+        centre=(0.1, 0.2, 0.3), radius=0.5, period=4.0, normal=(1.0, 2.0, -1.0), turns=2.0
     )
     places = np.array([path(t) for t in np.linspace(0.0, 4.0, 201)])
     n = np.array([1.0, 2.0, -1.0]) / np.sqrt(6.0)
@@ -34,26 +34,26 @@ def test_circle_has_constant_radius_and_speed():
 )
 def test_circle_starts_on_the_x_side(normal, first):
     np.testing.assert_allclose(
-        paths.circle(center=(0.0, 0.0, 0.0), radius=1.0, period=1.0, normal=normal)(0.0),
+        paths.circle(centre=(0.0, 0.0, 0.0), radius=1.0, period=1.0, normal=normal)(0.0),
         first,
         atol=1e-12,
     )
 
 
 def test_plane_circle_matches_closed_form():
-    path = paths.circle(center=(1.0, 0.0), radius=2.0, period=1.0)
+    path = paths.circle(centre=(1.0, 0.0), radius=2.0, period=1.0)
     np.testing.assert_allclose(path(0.25), (1.0, 2.0), atol=1e-12)
     np.testing.assert_allclose(path(7.0), (3.0, 0.0), atol=1e-12)  # constant after its period
     np.testing.assert_allclose(path(-1.0), (3.0, 0.0), atol=1e-12)
 
 
 def test_spiral_radius_and_height_are_linear():
-    path = paths.spiral(center=(0.0, 0.0, 1.0), radii=(0.1, 0.3), period=2.0, turns=3.0, rise=0.5)
+    path = paths.spiral(centre=(0.0, 0.0, 1.0), radii=(0.1, 0.3), period=2.0, turns=3.0, rise=0.5)
     for t in np.linspace(0.0, 2.0, 9):
         place = path(t)
         assert np.hypot(*place[:2]) == pytest.approx(0.1 + 0.1 * t)
         assert place[2] == pytest.approx(1.0 + 0.25 * t)
-    assert paths.spiral(center=(0.0, 0.0), radii=(0.0, 1.0), period=1.0)(0.0) == pytest.approx(
+    assert paths.spiral(centre=(0.0, 0.0), radii=(0.0, 1.0), period=1.0)(0.0) == pytest.approx(
         (0.0, 0.0)
     )
 
@@ -75,7 +75,7 @@ def test_waypoints_are_reached_at_their_times():
     np.testing.assert_allclose(paths.waypoints([0.5], [[1.0, 2.0]])(9.0), (1.0, 2.0))
 
 
-ROUND = {"center": (0.0, 0.0, 0.0), "radius": 1.0, "period": 1.0}
+ROUND = {"centre": (0.0, 0.0, 0.0), "radius": 1.0, "period": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ ROUND = {"center": (0.0, 0.0, 0.0), "radius": 1.0, "period": 1.0}
         (lambda: paths.circle(**{**ROUND, "radius": np.nan}), "finite"),
         (lambda: paths.circle(**{**ROUND, "period": 0.0}), "period of a path is 0"),
         (lambda: paths.circle(**{**ROUND, "period": "long"}), "must be a number"),
-        (lambda: paths.circle(**{**ROUND, "center": (0.0,)}), "give 2 or 3"),
-        (lambda: paths.circle(**{**ROUND, "center": (0.0, np.inf)}), "finite"),
+        (lambda: paths.circle(**{**ROUND, "centre": (0.0,)}), "give 2 or 3"),
+        (lambda: paths.circle(**{**ROUND, "centre": (0.0, np.inf)}), "finite"),
         (lambda: paths.circle(**ROUND, normal=(0.0, 0.0, 0.0)), "normal of a path is zero"),
         (lambda: paths.circle(**ROUND, normal=(0.0, 1.0)), "normal of a path has shape"),
         (lambda: paths.polyline([[0.0, 0.0]], period=1.0), "two points or more"),

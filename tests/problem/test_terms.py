@@ -72,14 +72,14 @@ LOSSES = {
     ),
     "penalty ball": AugmentedLagrangianLoss(
         constraint_row=constraint_row_of(
-            Constraint(effector="tip", inside=Ball(center=(0.1, 0.0), radius=0.3))
+            Constraint(effector="tip", inside=Ball(centre=(0.1, 0.0), radius=0.3))
         ),
         multiplier=np.array([0.2, 0.5]),
         penalty=2.0,
     ),
     "penalty inside": AugmentedLagrangianLoss(
         constraint_row=constraint_row_of(
-            Constraint(effector="tip", inside=Ball(center=(0.0, 0.0), radius=9.0))
+            Constraint(effector="tip", inside=Ball(centre=(0.0, 0.0), radius=9.0))
         ),
         multiplier=np.array([0.2, 0.5]),
         penalty=2.0,
@@ -271,7 +271,7 @@ def test_time_dependent_targets_are_evaluated_at_each_step():
     ]
     goal, effort = tracking_terms(
         "tip",
-        paths.circle(center=(0.0, 0.0), radius=1.0, period=1.0),
+        paths.circle(centre=(0.0, 0.0), radius=1.0, period=1.0),
         effort=0.2,
         order=1,
         weight=3.0,

@@ -1,4 +1,4 @@
-"""Scenes of linked robots: surfaces at their poses, the locus of the center of mass, potentials."""
+"""Scenes of linked robots: surfaces at their poses, the locus of the centre of mass, potentials."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from pliant.report.link_scene import (
     link_poses,
     link_scene,
     link_surfaces,
-    mass_centers,
+    mass_centres,
     rest_pose,
 )
 from pliant.swimming import ClosedSurface, EllipsoidShape, Hinge, Link, LinkedRobot
@@ -74,17 +74,17 @@ def test_vertices_lie_on_the_moved_links(robot):
         body, ball = local[:count] / (0.2, 0.1, 0.05), local[count:]
         np.testing.assert_allclose(np.linalg.norm(body, axis=1), 1.0, atol=1e-12)
         theta = at.angles[k, 0]
-        center = np.array([0.25 + 0.1 * np.cos(theta), 0.0, -0.1 * np.sin(theta)])
-        np.testing.assert_allclose(np.linalg.norm(ball - center, axis=1), 0.05, atol=1e-12)
+        centre = np.array([0.25 + 0.1 * np.cos(theta), 0.0, -0.1 * np.sin(theta)])
+        np.testing.assert_allclose(np.linalg.norm(ball - centre, axis=1), 0.05, atol=1e-12)
 
 
-def test_marker_is_the_center_of_mass(robot):
+def test_marker_is_the_centre_of_mass(robot):
     at = poses(np.random.default_rng(1), robot)
     masses = np.array([link.mass for link in robot.links.values()])
     for k, marker in enumerate(link_scene(robot, at, dt=0.1, title="").markers[:, 0]):
         theta = at.angles[k, 0]
-        center = np.array([0.25 + 0.1 * np.cos(theta), 0.0, -0.1 * np.sin(theta)])
-        local = masses[1] * center / masses.sum()
+        centre = np.array([0.25 + 0.1 * np.cos(theta), 0.0, -0.1 * np.sin(theta)])
+        local = masses[1] * centre / masses.sum()
         rotation = Rotation.from_quat(at.orientation[k], scalar_first=True)
         np.testing.assert_allclose(marker, at.root[k] + rotation.apply(local), atol=1e-12)
 
@@ -139,7 +139,7 @@ def test_notebook_shows_a_linked_robot():
     assert "hinge-1, hinge-2, hinge-3" in html
 
 
-def test_swimmer_center_of_mass_does_not_depend_on_the_root_rotation():
+def test_swimmer_centre_of_mass_does_not_depend_on_the_root_rotation():
     robot = pl.robots.swimmer()
     rng = np.random.default_rng(3)
     theta = np.tile(rng.uniform(-1.0, 1.0, 3), (4, 1))
@@ -148,5 +148,5 @@ def test_swimmer_center_of_mass_does_not_depend_on_the_root_rotation():
         orientation=Rotation.random(4, rng=rng).as_quat(scalar_first=True),
         angles=theta,
     )
-    radii = np.linalg.norm(mass_centers(robot, at), axis=1)
+    radii = np.linalg.norm(mass_centres(robot, at), axis=1)
     np.testing.assert_allclose(radii, radii[0], rtol=1e-12)

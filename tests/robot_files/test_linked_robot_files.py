@@ -66,7 +66,7 @@ def spatial_robot():
                 shape=ellipsoid,
                 mass=2.0,
                 inertia=np.diag([0.01, 0.02, 0.02]),
-                center_of_mass=(0.0, 0.0, -0.01),
+                centre_of_mass=(0.0, 0.0, -0.01),
             ),
             "ball": Link(shape=ball, density=700.0),
         },
@@ -153,7 +153,7 @@ def test_hinge_without_motor_is_passive(written):
 def test_first_link_is_the_root(written):
     robot = load_robot(written(VALID))
     assert next(iter(robot.links)) == "body"
-    np.testing.assert_allclose(robot.placement([0.0]).centers[1], [-0.34, 0.0, 0.0])
+    np.testing.assert_allclose(robot.placement([0.0]).centres[1], [-0.34, 0.0, 0.0])
 
 
 # Bad files

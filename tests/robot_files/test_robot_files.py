@@ -197,7 +197,7 @@ surface = "x+"
 traction = [0, 100, 0]
 [[contacts]]
 type = "sphere"
-center = [0, 0, -1]
+centre = [0, 0, -1]
 radius = 0.5
 friction = 0.2
 [[contacts]]

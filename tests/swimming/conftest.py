@@ -38,7 +38,7 @@ def chain():
             c.append(anchors[k] + R[k + 1] @ [half_lengths[k + 1] + gap / 2, 0.0, 0.0])
             moves[k + 1 :, k] = True
         return Placement(
-            rotations=np.array(R), centers=np.array(c), axes=rotated, anchors=anchors, moves=moves
+            rotations=np.array(R), centres=np.array(c), axes=rotated, anchors=anchors, moves=moves
         )
 
     return place

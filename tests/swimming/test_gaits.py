@@ -55,11 +55,11 @@ def test_displacement_grows_with_the_square_of_the_amplitude(model):
     assert large / small == pytest.approx(4.0, rel=0.02)
 
 
-def test_center_of_mass_stays_without_fluid():
+def test_centre_of_mass_stays_without_fluid():
     model = SwimmerModel(eel("spatial", fluid_density=0.0), dt=0.01)
     states = prescribed_motion(model, gait(), steps=100).states
-    centers = np.array([model.effector("center of mass", x)[0] for x in states])
-    assert np.abs(centers - centers[0]).max() < 1e-8
+    centres = np.array([model.effector("centre of mass", x)[0] for x in states])
+    assert np.abs(centres - centres[0]).max() < 1e-8
 
 
 def test_torques_of_a_gait_reproduce_it(model):

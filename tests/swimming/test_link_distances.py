@@ -16,11 +16,11 @@ from pliant.swimming import (
 )
 
 
-def placed(centers, rotations=None):
-    n = len(centers)
+def placed(centres, rotations=None):
+    n = len(centres)
     return Placement(
         rotations=np.stack(n * [np.eye(3)]) if rotations is None else np.asarray(rotations),
-        centers=np.asarray(centers, dtype=float),
+        centres=np.asarray(centres, dtype=float),
         axes=np.zeros((0, 3)),
         anchors=np.zeros((0, 3)),
         moves=np.zeros((n, 0), bool),
@@ -57,11 +57,11 @@ def test_distance_of_ellipsoids_joins_points_with_opposite_normals(rng, rotation
         directions = rng.normal(size=(20_000, 3))
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
         one = directions * axes[0]
-        other = (directions * axes[1]) @ R.T + where.centers[1]
+        other = (directions * axes[1]) @ R.T + where.centres[1]
         from scipy.spatial import cKDTree
 
         sampled = cKDTree(one).query(other)[0].min()
-        planes = directions @ where.centers[1]
+        planes = directions @ where.centres[1]
         planes -= np.linalg.norm(directions * axes[0], axis=1)
         planes -= np.linalg.norm((directions @ R) * axes[1], axis=1)
         assert planes.max() <= distance + 1e-12

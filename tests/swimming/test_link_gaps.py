@@ -41,7 +41,7 @@ def spheres(*bends, limits=(-1.0, 1.0), arms=(0.3, 0.2)):
 
 
 def test_gap_inside_the_limits_is_found():
-    """The centers are |a - b| apart where the arm is folded back, at the angle pi - bend."""
+    """The centres are |a - b| apart where the arm is folded back, at the angle pi - bend."""
     gap = smallest_gap(spheres(2.5), margin=0.0)
     exact = 0.3 - 0.2 - 2.0 * RADIUS
     assert exact <= gap.distance <= 1.02 * exact
@@ -90,7 +90,7 @@ def test_search_is_not_worse_than_random_angles():
     gap = smallest_gap(robot, margin=0.0)
     rng, least = np.random.default_rng(0), np.inf
     for angles in rng.uniform(-1.0, 1.0, (2000, 2)):
-        centers = robot.placement(angles).centers
-        apart = np.linalg.norm(centers[:, None] - centers, axis=2) + 9.0 * np.eye(3)
+        centres = robot.placement(angles).centres
+        apart = np.linalg.norm(centres[:, None] - centres, axis=2) + 9.0 * np.eye(3)
         least = min(least, apart.min() - 2.0 * RADIUS)
     assert gap.distance <= 1.02 * least

@@ -39,7 +39,7 @@ def test_placement_of_a_planar_chain_matches_sums_of_angles():
     expected = np.array(
         [0.0 * along[0], 0.1 * (along[0] + along[1]), 0.1 * (along[0] + 2 * along[1] + along[2])]
     )
-    np.testing.assert_allclose(placed.centers, expected, atol=1e-15)
+    np.testing.assert_allclose(placed.centres, expected, atol=1e-15)
     for rotation, angle in zip(placed.rotations, heading, strict=True):
         np.testing.assert_allclose(
             rotation, rotation_matrix(np.array([0.0, 0.0, 1.0]), angle), atol=1e-15
@@ -121,8 +121,8 @@ BAD = {
         "exactly one",
     ),
     "mass without inertia": (lambda: Link(shape=BALL, mass=1.0), "belong together"),
-    "homogeneous with another center": (
-        lambda: Link(shape=BALL, density=1000.0, center_of_mass=(0.0, 0.0, 0.01)),
+    "homogeneous with another centre": (
+        lambda: Link(shape=BALL, density=1000.0, centre_of_mass=(0.0, 0.0, 0.01)),
         "homogeneous",
     ),
     "zero density": (lambda: Link(shape=BALL, density=0.0), "density"),

@@ -81,7 +81,7 @@ def pair(c):
     along y, while it rotates."""
     return Placement(
         rotations=np.stack(2 * [np.eye(3)]),
-        centers=np.array([[0.0, 0.0, 0.0], [c, 0.0, 0.0]]),
+        centres=np.array([[0.0, 0.0, 0.0], [c, 0.0, 0.0]]),
         axes=np.array([[0.0, 0.0, 1.0], [0.0, 0.0, 1.0]]),
         anchors=np.array([[c, 1.0, 0.0], [c - 1.0, 0.0, 0.0]]),
         moves=np.array([[False, False], [True, True]]),
@@ -191,7 +191,7 @@ def test_derivative_of_branches_equals_central_differences(rng):
         np.array([[0.0, 0.6, 0.8], [0.8, 0.6, 0.0]]),
         np.array([[0.4, 0, 0], [0, 0, 0.4]]),
     )
-    centers = np.array([[0.0, 0.0, 0.0], [0.7, 0.0, 0.1], [0.1, 0.0, 0.6]])
+    centres = np.array([[0.0, 0.0, 0.0], [0.7, 0.0, 0.1], [0.1, 0.0, 0.6]])
     flow = PotentialFlow(shapes=shapes, fluid_density=WATER, ellipsoid_points=80)
 
     def placed(angles):
@@ -200,10 +200,10 @@ def test_derivative_of_branches_equals_central_differences(rng):
         for a, c, s in zip(axes, cos, sin, strict=True):
             S = np.array([[0.0, -a[2], a[1]], [a[2], 0.0, -a[0]], [-a[1], a[0], 0.0]])
             R.append(np.eye(3) + s * S + (1.0 - c) * S @ S)
-        arms = [anchors[k] + R[k + 1] @ (centers[k + 1] - anchors[k]) for k in range(2)]
+        arms = [anchors[k] + R[k + 1] @ (centres[k + 1] - anchors[k]) for k in range(2)]
         return Placement(
             rotations=np.array(R),
-            centers=np.array([centers[0], *arms]),
+            centres=np.array([centres[0], *arms]),
             axes=axes,
             anchors=anchors,
             moves=np.array([[False, False], [True, False], [False, True]]),
@@ -226,7 +226,7 @@ def test_energy_does_not_depend_on_the_frame(robot, chain, rotation_matrix):
     R, c = rotation_matrix(np.array([0.4, -1.0, 0.7])), np.array([0.3, -0.1, 0.2])
     new = Placement(
         rotations=R @ old.rotations,
-        centers=old.centers @ R.T + c,
+        centres=old.centres @ R.T + c,
         axes=old.axes @ R.T,
         anchors=old.anchors @ R.T + c,
         moves=old.moves,
@@ -345,7 +345,7 @@ def test_bad_placements_are_refused(raises_clear_error):
         ("rotations", np.ones((2, 3, 3)), "link 0 is not a rotation"),
         ("rotations", -np.stack(2 * [np.eye(3)]), "link 0 is not a rotation"),
         ("axes", np.ones((2, 3)), "hinge 0 is not a unit vector"),
-        ("centers", np.full((2, 3), np.nan), "centers of the links is nan"),
+        ("centres", np.full((2, 3), np.nan), "centres of the links is nan"),
         ("anchors", np.zeros((1, 3)), "anchors of the hinges"),
         ("moves", np.zeros((2, 1), bool), "moved links"),
     ]:

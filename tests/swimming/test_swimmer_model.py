@@ -53,12 +53,12 @@ def test_momentum_and_energy_of_body_and_fluid_are_conserved():
     assert model.energy(end) == pytest.approx(model.energy(x), rel=1e-7)
 
 
-def test_center_of_mass_stays_without_fluid():
+def test_centre_of_mass_stays_without_fluid():
     model = SwimmerModel(eel("spatial", fluid_density=0.0), dt=0.02)
     states = run(model, model.initial_state(), np.array([0.006, -0.004]), 20)
-    centers = np.array([model.effector("center of mass", x)[0] for x in states])
+    centres = np.array([model.effector("centre of mass", x)[0] for x in states])
     moved = np.array([model.effector("tip", x)[0] for x in states])
-    assert np.abs(centers - centers[0]).max() < 1e-6
+    assert np.abs(centres - centres[0]).max() < 1e-6
     assert np.abs(moved - moved[0]).max() > 5e-3
 
 
@@ -66,8 +66,8 @@ def test_free_fall_without_fluid():
     model = SwimmerModel(eel(fluid_density=0.0, gravity=(0.0, 0.0, -9.81)), dt=0.02)
     states = run(model, model.initial_state(), np.zeros(2), 25)
     fall = (
-        model.effector("center of mass", states[-1])[0]
-        - model.effector("center of mass", states[0])[0]
+        model.effector("centre of mass", states[-1])[0]
+        - model.effector("centre of mass", states[0])[0]
     )
     np.testing.assert_allclose(fall, (0.0, 0.0, -0.5 * 9.81 * 0.5**2), atol=1e-9)
 

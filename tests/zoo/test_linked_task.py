@@ -45,9 +45,9 @@ def test_simulation_has_metrics_and_names_of_the_robot(written, tmp_path):
     result = run(task_experiment(path), out=tmp_path / "out", overrides=SMALL)
     assert result["status"] == "done"
     metrics = {name: metric["value"] for name, metric in result["metrics"].items()}
-    center = [metrics[f"final center of mass {axis}"] for axis in "xyz"]
+    centre = [metrics[f"final centre of mass {axis}"] for axis in "xyz"]
     assert metrics["final nose y"] != 0.0  # the torque turns the body
-    assert center[2] == pytest.approx(0.0, abs=1e-5)  # in the plane, to the error of points
+    assert centre[2] == pytest.approx(0.0, abs=1e-5)  # in the plane, to the error of points
     page = (tmp_path / "out" / "report.html").read_text()
     for text in ("Controls", "Position of nose", "Joint angles"):
         assert text in page, text
@@ -79,7 +79,7 @@ def test_guide_plan_reaches_its_goal_with_a_certificate(written, tmp_path):
     saved = read_json(tmp_path / "out" / "plan" / "level-1" / "plan.json")
     assert saved["names"] == ["tail"]
     assert saved["units"] == ["N m"]
-    assert saved["effectors"] == ["root", "center of mass", "nose"]
+    assert saved["effectors"] == ["root", "centre of mass", "nose"]
     assert "links:" in saved["digest"]
 
 

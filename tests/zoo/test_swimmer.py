@@ -28,7 +28,7 @@ def test_swimmer_has_the_hinges_of_the_paper(robot):
 def test_swimmer_is_a_fish_of_80_centimetres(robot):
     rest = robot.placement(np.zeros(3))
     tips = [
-        rest.centers[list(robot.links).index(point.link)] + point.point
+        rest.centres[list(robot.links).index(point.link)] + point.point
         for point in robot.effectors.values()
     ]
     np.testing.assert_allclose(tips[0] - tips[1], [0.8, 0.0, 0.0], atol=1e-12)

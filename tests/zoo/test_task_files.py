@@ -106,7 +106,7 @@ def test_planned_controls_satisfy_rate_limits_and_reproduce_states(planned):
 
 def test_plan_that_violates_a_constraint_ends_with_status_one(tmp_path):
     blocked = PLAN + '[[task.keep_out]]\nshape = "sphere"\neffector = "tip"\n'
-    blocked += "center = [0.01, 0.01, 0.10]\nradius = 0.004\n"
+    blocked += "centre = [0.01, 0.01, 0.10]\nradius = 0.004\n"
     done = run(tmp_path, blocked)
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
@@ -164,7 +164,7 @@ GOAL = '[[task.goals]]\neffector = "tip"\ntarget = [0.016, 0.0, 0.0]\n'
         (PLAN.replace("weight = 1e-6", "weight = [1e-6, 1.0, 1.0]"), "task.effort[0]"),
         (PLAN.replace("upper = 60.0", "upper = [60.0, 60.0, 60.0]"), "task.limits[0]"),
         (
-            PLAN + '[[task.keep_out]]\nshape = "sphere"\ncenter = [0.0, 0.0, 0.0]\n'
+            PLAN + '[[task.keep_out]]\nshape = "sphere"\ncentre = [0.0, 0.0, 0.0]\n'
             'radius = 0.01\neffector = "wrist"\n',
             "task.keep_out[0]",
         ),

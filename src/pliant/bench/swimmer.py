@@ -104,7 +104,7 @@ def _placed_triangles(shape: ClosedSurface, placement: Placement) -> tuple[Array
     their centroids."""
     corners, velocities = [], []
     for R, c, T in zip(
-        placement.rotations, placement.centers, link_velocities(placement), strict=True
+        placement.rotations, placement.centres, link_velocities(placement), strict=True
     ):
         local = shape.corners.mean(axis=1)
         velocities.append([(T[:3, j] + np.cross(T[3:, j], local)) @ R.T for j in range(T.shape[1])])

@@ -154,8 +154,8 @@ class Rotation:
         i, j = (2, 0) if self.axis == "y" else np.flatnonzero(across).tolist()
         angle = (value - start) * self._share(points)
         x, y = points[:, i] - centre[i], points[:, j] - centre[j]
-        turned = _with_column(points, i, centre[i] + np.cos(angle) * x - np.sin(angle) * y)
-        return _with_column(turned, j, centre[j] + np.sin(angle) * x + np.cos(angle) * y)
+        rotated = _with_column(points, i, centre[i] + np.cos(angle) * x - np.sin(angle) * y)
+        return _with_column(rotated, j, centre[j] + np.sin(angle) * x + np.cos(angle) * y)
 
     def _share(self, points: Array) -> Array:
         """Return the part (k,) of the angle that each point rotates by, 3 t^2 - 2 t^3."""

@@ -121,7 +121,7 @@ def row_value(row: ConstraintRow, y: Array) -> Array:
     """Return the value (m,) of a constraint; for a ball the squared distance from its centre."""
     c = row.function(y)
     if isinstance(row.inside, Ball):
-        r = c - np.asarray(row.inside.center, float)
+        r = c - np.asarray(row.inside.centre, float)
         return np.array([r @ r])
     return c
 
@@ -130,7 +130,7 @@ def row_jacobian(row: ConstraintRow, y: Array) -> Array:
     """Return the derivative (m, n) of `row_value`."""
     J = row.jacobian(y)
     if isinstance(row.inside, Ball):
-        return 2.0 * (row.function(y) - np.asarray(row.inside.center, float))[None] @ J
+        return 2.0 * (row.function(y) - np.asarray(row.inside.centre, float))[None] @ J
     return J
 
 

@@ -590,14 +590,14 @@ def _smooth_set(constraint_row: ConstraintRow, c: Array) -> SmoothSet:
         )
         return SmoothSet(value=lambda c: c, jacobian=lambda c: np.eye(len(c)), low=low, high=high)
     if isinstance(region, Ball) and region.radius > 0.0:
-        # (|c - center|^2 - r^2) / 2r is smooth, and equals the distance near the sphere
-        center, r = np.asarray(region.center, float), region.radius
+        # (|c - centre|^2 - r^2) / 2r is smooth, and equals the distance near the sphere
+        centre, r = np.asarray(region.centre, float), region.radius
         return SmoothSet(
-            value=lambda c: np.array([((c - center) @ (c - center) - r * r) / (2.0 * r)]),
-            jacobian=lambda c: (c - center)[None] / r,
+            value=lambda c: np.array([((c - centre) @ (c - centre) - r * r) / (2.0 * r)]),
+            jacobian=lambda c: (c - centre)[None] / r,
             low=np.array([-np.inf]),
             high=np.zeros(1),
-            factor=lambda force: np.sqrt(max(force[0], 0.0) / r) * np.eye(len(center)),
+            factor=lambda force: np.sqrt(max(force[0], 0.0) / r) * np.eye(len(centre)),
         )
     raise InputError(
         "Collocation supports the sets Interval and Ball with a positive radius, not "

@@ -67,29 +67,29 @@ class Interval:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Ball:
-    """The set |c - center| <= radius.
+    """The set |c - centre| <= radius.
 
-    `center` is (m,); `radius` is positive and has the same unit. Raises InputError otherwise.
+    `centre` is (m,); `radius` is positive and has the same unit. Raises InputError otherwise.
 
     >>> import numpy as np, pliant as pl
-    >>> pl.Ball(center=(0.0, 0.0), radius=1.0).project(np.array([2.0, 0.0]))
+    >>> pl.Ball(centre=(0.0, 0.0), radius=1.0).project(np.array([2.0, 0.0]))
     array([1., 0.])
     """
 
-    center: ArrayLike
+    centre: ArrayLike
     radius: float
 
     def __post_init__(self) -> None:
-        finite_array("The centre of a ball", self.center, (None,))
+        finite_array("The centre of a ball", self.centre, (None,))
         require_positive("The radius of a ball", self.radius, "")
 
     def project(self, c: Array) -> Array:
-        r = c - np.asarray(self.center, float)
+        r = c - np.asarray(self.centre, float)
         size = float(np.linalg.norm(r))
-        return c if size <= self.radius else np.asarray(self.center, float) + self.radius / size * r
+        return c if size <= self.radius else np.asarray(self.centre, float) + self.radius / size * r
 
     def projection_jacobian(self, c: Array) -> Array:
-        r = c - np.asarray(self.center, float)
+        r = c - np.asarray(self.centre, float)
         size = float(np.linalg.norm(r))
         if size <= self.radius:
             return np.eye(len(c))
@@ -113,7 +113,7 @@ class Constraint:
     Parameters
     ----------
     effector : name of an effector, or a tuple of names; then y is (n dim,), one after the other
-    inside : the set, such as Interval(lower=0.0) or Ball(center=..., radius=...)
+    inside : the set, such as Interval(lower=0.0) or Ball(centre=..., radius=...)
     function : analytic, (dim,) -> (m,); None for y itself
     time : one or several times [s]; None for every step
     quantity : "position" [m], "velocity" [m/s] or "acceleration" [m/s^2]
@@ -252,7 +252,7 @@ def keep_out(
     Raises InputError if the zone is not an obstacle.
 
     >>> import pliant as pl
-    >>> constraint = pl.keep_out("tip", pl.sphere(center=(0.1, 0.0), radius=0.02), margin=0.005)
+    >>> constraint = pl.keep_out("tip", pl.sphere(centre=(0.1, 0.0), radius=0.02), margin=0.005)
     """
     require_kind(
         "The forbidden zone", zone, Obstacle, "give a sphere(...), capsule(...) or plane(...)"

@@ -34,7 +34,7 @@ def _frame(normal: ArrayLike | None, dim: int) -> tuple[Array, Array]:
 
 def circle(
     *,
-    center: ArrayLike,
+    centre: ArrayLike,
     radius: float,
     period: float,
     normal: ArrayLike | None = None,
@@ -44,7 +44,7 @@ def circle(
 
     Parameters
     ----------
-    center : (2,) or (3,) [m]
+    centre : (2,) or (3,) [m]
     radius : [m]
     period : duration of the whole path [s]
     normal : normal of the circle's plane (3,); None for z
@@ -52,12 +52,12 @@ def circle(
 
     Raises InputError for a radius or period that is not positive.
     """
-    return spiral(center=center, radii=(radius, radius), period=period, normal=normal, turns=turns)
+    return spiral(centre=centre, radii=(radius, radius), period=period, normal=normal, turns=turns)
 
 
 def spiral(
     *,
-    center: ArrayLike,
+    centre: ArrayLike,
     radii: tuple[float, float],
     period: float,
     normal: ArrayLike | None = None,
@@ -68,7 +68,7 @@ def spiral(
 
     Parameters
     ----------
-    center : (2,) or (3,) [m]
+    centre : (2,) or (3,) [m]
     radii : first and last radius [m]
     period : duration of the whole path [s]
     normal : normal of the spiral's plane (3,); None for z
@@ -77,7 +77,7 @@ def spiral(
 
     Raises InputError for negative radii or a period that is not positive.
     """
-    c = finite_array("The centre of a path", center, (None,), "m")
+    c = finite_array("The centre of a path", centre, (None,), "m")
     if c.size not in (2, 3):
         raise InputError(f"The centre of a path has {counted(c.size, 'number')}; give 2 or 3.")
     ends = finite_array("The radii of a path", radii, (2,), "m")

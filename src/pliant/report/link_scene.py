@@ -1,4 +1,4 @@
-"""Scenes of linked robots: the surfaces of rigid links and the locus of the center of mass."""
+"""Scenes of linked robots: the surfaces of rigid links and the locus of the centre of mass."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ class LinkSurfaces:
         """Return the points of all links (frames, n, 3) [m]."""
         out = []
         for R, root, placed in _placements(robot, poses):
-            links = zip(self.points, placed.rotations, placed.centers, strict=True)
+            links = zip(self.points, placed.rotations, placed.centres, strict=True)
             out.append(np.concatenate([x @ A.T + c for x, A, c in links]) @ R.T + root)
         return np.stack(out)
 
@@ -98,7 +98,7 @@ def _link_surface(shape: Any, count: int) -> tuple[Array, Array, Any]:
     surface = shape.surface()
     cells = np.asarray(surface.triangles)
     areas = np.linalg.norm(shape.quadrature(count)[1], axis=1)
-    corner = sparse.csr_array(  # a value at the center of each triangle, weighted by its area
+    corner = sparse.csr_array(  # a value at the centre of each triangle, weighted by its area
         (np.repeat(areas, 3), (cells.ravel(), np.repeat(np.arange(len(cells)), 3))),
         shape=(len(surface.points), len(cells)),
     )
@@ -115,10 +115,10 @@ def _placements(robot: LinkedRobot, poses: LinkPoses) -> Iterator[tuple[Array, A
         yield R, root, robot.placement(theta)
 
 
-def mass_centers(robot: LinkedRobot, poses: LinkPoses) -> Array:
-    """Return the center of mass (frames, 3) [m] of a robot."""
+def mass_centres(robot: LinkedRobot, poses: LinkPoses) -> Array:
+    """Return the centre of mass (frames, 3) [m] of a robot."""
     placements = _placements(robot, poses)
-    return np.array([R @ robot.center_of_mass(placed) + root for R, root, placed in placements])
+    return np.array([R @ robot.centre_of_mass(placed) + root for R, root, placed in placements])
 
 
 def link_scene(
@@ -131,14 +131,14 @@ def link_scene(
     potential: Array | None = None,
     points: int = ELLIPSOID_POINTS,
 ) -> DrawnScene:
-    """Return a scene of a linked robot with the locus of its center of mass.
+    """Return a scene of a linked robot with the locus of its centre of mass.
 
     `potential` (frames, n) [m^2/s] at the quadrature points of all links, with `points` of them on
     an ellipsoid, is shown as colour.
     """
     surfaces = link_surfaces(robot, points)
-    center = mass_centers(robot, poses)
-    values = None if potential is None else _vertex_values(surfaces, potential, len(center))
+    centre = mass_centres(robot, poses)
+    values = None if potential is None else _vertex_values(surfaces, potential, len(centre))
     return DrawnScene(
         frames=surfaces.at(robot, poses),
         facets=surfaces.triangles,
@@ -146,19 +146,19 @@ def link_scene(
         title=title,
         values=values,
         value_label="" if values is None else POTENTIAL_LABEL,
-        markers=center[:, None],
+        markers=centre[:, None],
         lines=_hinge_lines(robot, poses),
         targets=targets,
         view=VIEW,
-        key=_key(moving=len(center) > 1, hinges=robot.n_angles > 0, target=targets is not None),
+        key=_key(moving=len(centre) > 1, hinges=robot.n_angles > 0, target=targets is not None),
     )
 
 
 def _key(*, moving: bool, hinges: bool, target: bool) -> str:
     """Return the meaning of the marks in the picture."""
-    center = "dot and line: center of mass and its locus" if moving else "dot: center of mass"
+    centre = "dot and line: centre of mass and its locus" if moving else "dot: centre of mass"
     others = (("bars: hinge axes", hinges), ("cross: target", target))
-    return "; ".join([center, *(text for text, shown in others if shown)])
+    return "; ".join([centre, *(text for text, shown in others if shown)])
 
 
 def _hinge_lines(robot: LinkedRobot, poses: LinkPoses) -> tuple[Line, ...]:

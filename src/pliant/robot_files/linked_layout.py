@@ -28,14 +28,14 @@ def ellipsoid_link(
     density: float | None = None,
     mass: float | None = None,
     inertia: Any = None,
-    center_of_mass: Row | None = None,
+    centre_of_mass: Row | None = None,
 ) -> Link:
     return Link(
         shape=EllipsoidShape(semi_axes=semi_axes),  # type: ignore[arg-type]  # converts it
         density=density,
         mass=mass,
         inertia=inertia,
-        center_of_mass=center_of_mass,
+        centre_of_mass=centre_of_mass,
     )
 
 
@@ -47,7 +47,7 @@ def surface_link(
     density: float | None = None,
     mass: float | None = None,
     inertia: Any = None,
-    center_of_mass: Row | None = None,
+    centre_of_mass: Row | None = None,
 ) -> Link:
     """Read a link from a surface file: STL, OBJ, PLY, or that of a saved robot."""
     return Link(
@@ -55,7 +55,7 @@ def surface_link(
         density=density,
         mass=mass,
         inertia=inertia,
-        center_of_mass=center_of_mass,
+        centre_of_mass=centre_of_mass,
     )
 
 

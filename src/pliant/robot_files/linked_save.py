@@ -31,8 +31,8 @@ def _link(
     name: str, link: Link, stem: str, files: dict[str, str], write: WriteFields
 ) -> dict[str, Any]:
     mass = ("density",) if link.density is not None else ("mass", "inertia")
-    moved = not np.array_equal(link.center_of_mass, link.shape.centroid)  # type: ignore[arg-type]
-    keys = write(link, only=(*mass, *(("center_of_mass",) if moved else ())))
+    moved = not np.array_equal(link.centre_of_mass, link.shape.centroid)  # type: ignore[arg-type]
+    keys = write(link, only=(*mass, *(("centre_of_mass",) if moved else ())))
     if isinstance(link.shape, EllipsoidShape):
         return {"shape": "ellipsoid"} | write(link.shape) | keys
     if not isinstance(link.shape, ClosedSurface):

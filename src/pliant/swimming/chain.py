@@ -26,7 +26,7 @@ def make_chain(robot: LinkedRobot) -> Chain:
         child_point=_rows([h.child_point for h in hinges]),
         mass=np.array([link.mass for link in links], float),
         inertia=np.array([link.inertia for link in links], float),
-        center=_rows([link.center_of_mass for link in links]),
+        centre=_rows([link.centre_of_mass for link in links]),
         displaced=np.array([fluid * link.shape.volume for link in links], float),
         centroid=_rows([link.shape.centroid for link in links]),
         gravity=np.array(robot.gravity, float),

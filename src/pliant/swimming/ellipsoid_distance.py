@@ -11,11 +11,11 @@ MAX_STEPS = 100  # of Newton's method, which takes about five
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PlacedEllipsoid:
-    """An ellipsoid: the image of the unit sphere by x -> rotation (semi_axes * x) + center."""
+    """An ellipsoid: the image of the unit sphere by x -> rotation (semi_axes * x) + centre."""
 
     semi_axes: Array  # (3,) [m]
     rotation: Array  # (3, 3)
-    center: Array  # (3,) [m]
+    centre: Array  # (3,) [m]
 
     @property
     def factor(self) -> Array:
@@ -28,7 +28,7 @@ def ellipsoid_distance(one: PlacedEllipsoid, other: PlacedEllipsoid) -> float:
 
     A plane with normal u leaves the gap g(u) = r . u - |P^T u| - |Q^T u| between them. Its largest
     value over the unit sphere is the distance. Newton's method starts with a separating plane."""
-    P, Q, r = one.factor, other.factor, other.center - one.center
+    P, Q, r = one.factor, other.factor, other.centre - one.centre
     u = _separating_normal(P, Q, r)
     if u is None:
         return 0.0

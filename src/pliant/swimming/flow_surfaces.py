@@ -107,7 +107,7 @@ def place(surfaces: tuple[LinkSurface, ...], placement: Placement) -> PlacedSurf
     """Return the points, area vectors and corners of all links."""
     points, areas, corners = [], [], []
     for k, surface in enumerate(surfaces):
-        R, c = placement.rotations[k], placement.centers[k]
+        R, c = placement.rotations[k], placement.centres[k]
         points.append(_rotated(R, surface.points) + c)
         areas.append(_rotated(R, surface.areas))
         corners.append((_rotated(R, surface.corners.reshape(-1, 3)) + c).reshape(-1, 9))

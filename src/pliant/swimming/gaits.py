@@ -94,7 +94,7 @@ def prescribed_motion(model: SwimmerModel, path: AnglePath, *, steps: int) -> Pr
     chain, h, n = model.chain, model.dt, model.robot.n_angles
     if np.any(chain.gravity) and not (
         np.allclose(chain.mass, chain.displaced, atol=0.0)
-        and np.allclose(chain.center, chain.centroid)
+        and np.allclose(chain.centre, chain.centroid)
     ):
         raise InputError(
             "A prescribed gait keeps the momentum at zero, but the weight of this robot changes "

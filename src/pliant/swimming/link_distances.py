@@ -86,7 +86,7 @@ def _radius(shape: LinkShape) -> float:
 
 def _sphere_gap(shapes: Sequence[LinkShape], placement: Placement, i: int, k: int) -> float:
     """Return a lower bound of the distance [m]: that of the spheres around both origins."""
-    apart = np.linalg.norm(placement.centers[i] - placement.centers[k])
+    apart = np.linalg.norm(placement.centres[i] - placement.centres[k])
     return float(apart) - _radius(shapes[i]) - _radius(shapes[k])
 
 
@@ -110,9 +110,9 @@ def _placed(
     shapes: Sequence[LinkShape], placement: Placement, i: int
 ) -> PlacedEllipsoid | PlacedSurface:
     """Return the shape of a link in the frame of the root."""
-    R, c = placement.rotations[i], placement.centers[i]
+    R, c = placement.rotations[i], placement.centres[i]
     axes = shapes[i].semi_axes
     if axes is not None:
-        return PlacedEllipsoid(semi_axes=axes, rotation=R, center=c)
+        return PlacedEllipsoid(semi_axes=axes, rotation=R, centre=c)
     surface = shapes[i].surface()
     return PlacedSurface(points=surface.points @ R.T + c, triangles=surface.triangles)

@@ -74,10 +74,10 @@ def _pair_gap(
     path, reach = _reaches(robot, shapes, pair)
     best: tuple[float, Array] | None = None
     middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)[path]
-    for center in _corners(middle, half, path):  # most robots touch at their limits first
-        distance = link_distance(shapes, robot.placement(center), *pair)
+    for centre in _corners(middle, half, path):  # most robots touch at their limits first
+        distance = link_distance(shapes, robot.placement(centre), *pair)
         if distance < bound:
-            bound, best = distance, (distance, center)
+            bound, best = distance, (distance, centre)
         if distance == 0.0:
             return best
     heap: list[tuple[float, int, Array, Array]] = [(-np.inf, 0, middle, half)]
@@ -86,14 +86,14 @@ def _pair_gap(
         least, _, angles, half = heappop(heap)
         if least >= (1.0 - ACCURACY) * bound:
             break
-        for center, size in _parts(angles, half, path, reach) if count else [(angles, half)]:
+        for centre, size in _parts(angles, half, path, reach) if count else [(angles, half)]:
             count += 1
-            distance = link_distance(shapes, robot.placement(center), *pair)
+            distance = link_distance(shapes, robot.placement(centre), *pair)
             if distance < bound:
-                bound, best = distance, (distance, center)
+                bound, best = distance, (distance, centre)
             if distance == 0.0:
                 return best
-            heappush(heap, (distance - float(reach @ size), count, center, size))
+            heappush(heap, (distance - float(reach @ size), count, centre, size))
     return best
 
 
@@ -108,7 +108,7 @@ def _corners(middle: Array, half: Array, path: Array) -> list[Array]:
 
 def _parts(angles: Array, half: Array, path: Array, reach: Array) -> list[tuple[Array, Array]]:
     """Return the middles and the half widths of three equal parts of a box of angles, split along
-    the hinge that moves the links most. The middle part has the same center."""
+    the hinge that moves the links most. The middle part has the same centre."""
     if not len(path):
         return []
     k = int(np.argmax(reach * half))
@@ -137,18 +137,18 @@ def _reaches(
         return path, np.zeros(0)
     radii = [
         np.linalg.norm(
-            _surface(shapes[i], placed.rotations[i], placed.centers[i]) - a, axis=1
+            _surface(shapes[i], placed.rotations[i], placed.centres[i]) - a, axis=1
         ).max()
         for i, a in zip(pair, (anchors[0], anchors[-1]), strict=True)
     ]
     return path, np.minimum(along + radii[0], along[-1] - along + radii[1])
 
 
-def _surface(shape: LinkShape, rotation: Array, center: Array) -> Array:
+def _surface(shape: LinkShape, rotation: Array, centre: Array) -> Array:
     """Return points whose convex hull contains a link: the corners of the box around an ellipsoid,
     or the points of a surface."""
     if shape.semi_axes is None:
         points = shape.surface().points
     else:
         points = shape.semi_axes * (2.0 * np.indices((2, 2, 2)).reshape(3, -1).T - 1.0)
-    return points @ rotation.T + center
+    return points @ rotation.T + centre

@@ -24,7 +24,7 @@ class Chain(NamedTuple):
     child_point: Array  # (n, 3) [m]
     mass: Array  # (b,) [kg]
     inertia: Array  # (b, 3, 3) [kg m^2]
-    center: Array  # (b, 3) [m] of mass
+    centre: Array  # (b, 3) [m] of mass
     displaced: Array  # (b,) [kg] of fluid
     centroid: Array  # (b, 3) [m] of volume
     gravity: Array  # (3,) [m/s^2]
@@ -91,7 +91,7 @@ def place_links(theta: Any, chain: Any, R: Any, o: Any, axes: Any, anchors: Any)
         a, b = chain.parent[k], chain.child[k]
         x, y, z = chain.axis[k, 0], chain.axis[k, 1], chain.axis[k, 2]
         s, c = np.sin(theta[k]), 1.0 - np.cos(theta[k])
-        turn = (
+        hinge_rotation = (
             (1.0 - c * (y * y + z * z), c * x * y - s * z, c * x * z + s * y),
             (c * x * y + s * z, 1.0 - c * (x * x + z * z), c * y * z - s * x),
             (c * x * z - s * y, c * y * z + s * x, 1.0 - c * (x * x + y * y)),
@@ -102,7 +102,9 @@ def place_links(theta: Any, chain: Any, R: Any, o: Any, axes: Any, anchors: Any)
             anchors[k, i] = o[a, i] + arm[i]
             for m in range(3):
                 R[b, i, m] = (
-                    R[a, i, 0] * turn[0][m] + R[a, i, 1] * turn[1][m] + R[a, i, 2] * turn[2][m]
+                    R[a, i, 0] * hinge_rotation[0][m]
+                    + R[a, i, 1] * hinge_rotation[1][m]
+                    + R[a, i, 2] * hinge_rotation[2][m]
                 )
         arm = apply(R[b], chain.child_point[k])
         for i in range(3):

@@ -57,9 +57,9 @@ def _link_screws(placement: Placement, i: int) -> Array:
 
 def _in_link_frame(placement: Placement, i: int, screws: Array) -> Array:
     V, W = screws[:3], screws[3:]
-    R, c = placement.rotations[i], placement.centers[i]
-    at_center = V + np.cross(W, c, axisa=0).T
-    return np.vstack([R.T @ at_center, R.T @ W])
+    R, c = placement.rotations[i], placement.centres[i]
+    at_centre = V + np.cross(W, c, axisa=0).T
+    return np.vstack([R.T @ at_centre, R.T @ W])
 
 
 def _commutators(screw: Array, screws: Array) -> Array:

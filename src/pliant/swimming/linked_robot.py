@@ -27,7 +27,7 @@ from pliant.robot.controls import Control
 from pliant.swimming.link_shapes import ClosedSurface, LinkShape
 from pliant.swimming.placement import Placement
 
-STANDARD_EFFECTORS = ("root", "center of mass")
+STANDARD_EFFECTORS = ("root", "centre of mass")
 # [rad] beyond a limit that no hinge reaches: its stop can absorb the work that its motor does over
 # the whole range
 STOP_MARGIN = 0.2
@@ -44,8 +44,8 @@ class Link:
     shape : EllipsoidShape or ClosedSurface; a pl.geometry.Surface becomes a ClosedSurface
     density : [kg/m^3] of a homogeneous link; None if `mass` and `inertia` are given
     mass : [kg]
-    inertia : (3, 3) [kg m^2] about the center of mass, in the link's frame
-    center_of_mass : (3,) [m] in the link's frame; None for the centroid of the shape, which a
+    inertia : (3, 3) [kg m^2] about the centre of mass, in the link's frame
+    centre_of_mass : (3,) [m] in the link's frame; None for the centroid of the shape, which a
         homogeneous link has
 
     Raises InputError unless either `density` or `mass` with `inertia` is given.
@@ -55,7 +55,7 @@ class Link:
     density: float | None = None
     mass: float | None = None
     inertia: ArrayLike | None = None
-    center_of_mass: ArrayLike | None = None
+    centre_of_mass: ArrayLike | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.shape, Surface):
@@ -67,10 +67,10 @@ class Link:
             raise InputError("A link has either a density or a mass; give exactly one of the two.")
         if (self.mass is None) != (self.inertia is None):
             raise InputError("The mass and the inertia of a link belong together; give both.")
-        if self.density is not None and self.center_of_mass is not None:
+        if self.density is not None and self.centre_of_mass is not None:
             raise InputError(
-                "A link with a density is homogeneous: its center of mass is the centroid of its "
-                "shape. Remove center_of_mass, or give mass and inertia instead of the density."
+                "A link with a density is homogeneous: its centre of mass is the centroid of its "
+                "shape. Remove centre_of_mass, or give mass and inertia instead of the density."
             )
         set_field = lambda name, value: object.__setattr__(self, name, value)  # frozen dataclass
         if self.density is not None:
@@ -79,8 +79,8 @@ class Link:
             set_field("inertia", density * self.shape.inertia)
         set_field("mass", require_positive("The mass of a link", self.mass, "kg"))  # type: ignore[arg-type]
         set_field("inertia", _checked_inertia(self.inertia))
-        center = self.shape.centroid if self.center_of_mass is None else self.center_of_mass
-        set_field("center_of_mass", finite_array("The center of mass", center, (3,), "m"))
+        centre = self.shape.centroid if self.centre_of_mass is None else self.centre_of_mass
+        set_field("centre_of_mass", finite_array("The centre of mass", centre, (3,), "m"))
 
     @property
     def size(self) -> float:
@@ -96,7 +96,7 @@ def _checked_inertia(inertia: ArrayLike | None) -> Array:
     if np.abs(tensor - tensor.T).max() > rounding or moments[0] <= 0.0:
         raise InputError(
             "The inertia of a link is not symmetric and positive definite; give the inertia about "
-            "its center of mass."
+            "its centre of mass."
         )
     if moments[0] + moments[1] < moments[2] * (1.0 - 1e-9):
         raise InputError(
@@ -196,7 +196,7 @@ class LinkedRobot:
     """A tree of rigid links with hinges, in a fluid or in empty space. The first link is the root,
     which moves freely.
 
-    The effectors "root" and "center of mass" always exist; `effectors` adds points on links. The
+    The effectors "root" and "centre of mass" always exist; `effectors` adds points on links. The
     controls are the torques of the hinges with motors, in the order of `hinges`.
     """
 
@@ -371,28 +371,28 @@ class LinkedRobot:
         (n,) [rad]."""
         theta = self.check_angles(angles)
         links, names = list(self.links), list(self.hinges)
-        rotations, centers = np.tile(np.eye(3), (len(links), 1, 1)), np.zeros((len(links), 3))
+        rotations, centres = np.tile(np.eye(3), (len(links), 1, 1)), np.zeros((len(links), 3))
         axes, anchors = np.zeros((len(names), 3)), np.zeros((len(names), 3))
         for name in self.order:
             hinge, k = self.hinges[name], names.index(name)
             parent, child = links.index(hinge.parent), links.index(hinge.child)
             axes[k] = rotations[parent] @ hinge.axis
-            anchors[k] = centers[parent] + rotations[parent] @ hinge.point
+            anchors[k] = centres[parent] + rotations[parent] @ hinge.point
             rotations[child] = rotations[parent] @ rotation_matrix(hinge.axis, theta[k])  # type: ignore[arg-type]
-            centers[child] = anchors[k] - rotations[child] @ hinge.child_point
+            centres[child] = anchors[k] - rotations[child] @ hinge.child_point
         return Placement(
-            rotations=rotations, centers=centers, axes=axes, anchors=anchors, moves=self.moves
+            rotations=rotations, centres=centres, axes=axes, anchors=anchors, moves=self.moves
         )
 
-    def center_of_mass(self, placed: Placement) -> Array:
-        """Return the center of mass (3,) [m] of all links in the root's frame."""
+    def centre_of_mass(self, placed: Placement) -> Array:
+        """Return the centre of mass (3,) [m] of all links in the root's frame."""
         links = list(self.links.values())
         weights = np.array([link.mass for link in links], float)
-        local = np.array([link.center_of_mass for link in links], float)
+        local = np.array([link.centre_of_mass for link in links], float)
         return weights @ placed.points(local) / weights.sum()
 
-    def center_of_volume(self, placed: Placement) -> Array:
-        """Return the center (3,) [m] of the displaced fluid in the root's frame."""
+    def centre_of_volume(self, placed: Placement) -> Array:
+        """Return the centre (3,) [m] of the displaced fluid in the root's frame."""
         shapes = [link.shape for link in self.links.values()]
         weights = np.array([shape.volume for shape in shapes])
         local = np.array([shape.centroid for shape in shapes])

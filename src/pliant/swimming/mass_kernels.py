@@ -25,13 +25,13 @@ def mass_matrix(chain: Any, R: Any, o: Any, axes: Any, anchors: Any, mass: Any, 
             M[i, j] = mass[at]
             at += 1
     J = np.empty((3, 3), M.dtype)
-    # velocities of a link's center of mass and its rotation, for unit velocities 3 to 5 + n; those
+    # velocities of a link's centre of mass and its rotation, for unit velocities 3 to 5 + n; those
     # for 0 to 2 are the unit vectors and zero
     linear, angular = np.zeros((size, 3), M.dtype), np.zeros((size, 3), M.dtype)
     for i in range(3):
         angular[3 + i, i] = 1.0
     for b in range(len(R)):
-        m, c = chain.mass[b], moved_point(chain, b, R, o, chain.center[b])
+        m, c = chain.mass[b], moved_point(chain, b, R, o, chain.centre[b])
         rotated_inertia(R[b], chain.inertia[b], J)
         linear[3, 1], linear[3, 2] = -c[2], c[1]  # e_x x c
         linear[4, 0], linear[4, 2] = c[2], -c[0]

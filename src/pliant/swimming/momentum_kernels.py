@@ -65,7 +65,7 @@ def _link_momenta(
     origin."""
     J = np.empty((3, 3), R.dtype)
     for b in range(len(R)):
-        c = moved_point(chain, b, R, o, chain.center[b])
+        c = moved_point(chain, b, R, o, chain.centre[b])
         turning = cross(xi[3:6], c)
         v = (xi[0] + turning[0], xi[1] + turning[1], xi[2] + turning[2])
         w = (xi[3], xi[4], xi[5])
@@ -120,7 +120,7 @@ def _add_weight(chain: Any, R: Any, o: Any, axes: Any, anchors: Any, gravity: An
     for b in range(len(R)):
         for kind in range(2):
             m = chain.mass[b] if kind == 0 else -chain.displaced[b]
-            c = moved_point(chain, b, R, o, chain.center[b] if kind == 0 else chain.centroid[b])
+            c = moved_point(chain, b, R, o, chain.centre[b] if kind == 0 else chain.centroid[b])
             F = (m * gravity[0], m * gravity[1], m * gravity[2])
             moment = cross(c, F)
             for i in range(3):
@@ -150,6 +150,6 @@ def momentum_rate(y: Any, u: Any, mass: Any, slope: Any, chain: Any, dP: Any, xi
     joint_torques(chain, theta, xi[6:], u, dP[6:])
     _energy_slopes(chain, R, o, axes, anchors, xi, slope, dP[6:])
     if chain.gravity[0] != 0.0 or chain.gravity[1] != 0.0 or chain.gravity[2] != 0.0:
-        turn = np.empty((3, 3), y.dtype)
-        rotation(y[3:7], turn)
-        _add_weight(chain, R, o, axes, anchors, apply_transposed(turn, chain.gravity), dP)
+        root_rotation = np.empty((3, 3), y.dtype)
+        rotation(y[3:7], root_rotation)
+        _add_weight(chain, R, o, axes, anchors, apply_transposed(root_rotation, chain.gravity), dP)

@@ -21,9 +21,9 @@ def _rate(y: Any, u: Any, mass: Any, slope: Any, chain: Any, dy: Any) -> Any:
     n = len(chain.parent)
     xi = np.empty(6 + n, y.dtype)
     momentum_rate(y, u, mass, slope, chain, dy[7 + n :], xi)
-    turn = np.empty((3, 3), y.dtype)
-    rotation(y[3:7], turn)
-    v = apply(turn, xi[:3])
+    root_rotation = np.empty((3, 3), y.dtype)
+    rotation(y[3:7], root_rotation)
+    v = apply(root_rotation, xi[:3])
     q, w = y[3:7], xi[3:6]
     spin = cross(q[1:], w)
     dy[3] = -0.5 * (q[1] * w[0] + q[2] * w[1] + q[3] * w[2])
@@ -49,9 +49,9 @@ def _euler(y: Any, u: Any, h: Any, mass: Any, slope: Any, chain: Any, out: Any) 
     M = np.empty((6 + n, 6 + n), y.dtype)
     mass_matrix(chain, R, o, axes, anchors, mass, M)
     solve_mass(M, out[7 + n :], xi)
-    turn = np.empty((3, 3), y.dtype)
-    rotation(y[3:7], turn)
-    v = apply(turn, xi[:3])
+    root_rotation = np.empty((3, 3), y.dtype)
+    rotation(y[3:7], root_rotation)
+    v = apply(root_rotation, xi[:3])
     for i in range(3):
         out[i] = y[i] + h * v[i]
     for k in range(n):
@@ -79,17 +79,17 @@ def _normalise(y: Any) -> Any:
 
 @njit(error_model="numpy", cache=True)
 def effector_points(y: Any, chain: Any, out: Any) -> Any:
-    """Fill `out` (3 (2 + e),) with the positions of the root, the center of mass and the
+    """Fill `out` (3 (2 + e),) with the positions of the root, the centre of mass and the
     effectors."""
     n, links, effectors = len(chain.parent), len(chain.mass), len(chain.effector_link)
     R, o = np.empty((links, 3, 3), y.dtype), np.empty((links, 3), y.dtype)
     axes, anchors = np.empty((n, 3), y.dtype), np.empty((n, 3), y.dtype)
     place_links(y[7 : 7 + n], chain, R, o, axes, anchors)
-    turn = np.empty((3, 3), y.dtype)
-    rotation(y[3:7], turn)
+    root_rotation = np.empty((3, 3), y.dtype)
+    rotation(y[3:7], root_rotation)
     mean, total = (0.0 * y[0], 0.0 * y[0], 0.0 * y[0]), chain.mass.sum()
     for b in range(links):
-        c, share = moved_point(chain, b, R, o, chain.center[b]), chain.mass[b] / total
+        c, share = moved_point(chain, b, R, o, chain.centre[b]), chain.mass[b] / total
         mean = (mean[0] + share * c[0], mean[1] + share * c[1], mean[2] + share * c[2])
     for i in range(3):
         out[i] = y[i]
@@ -99,7 +99,7 @@ def effector_points(y: Any, chain: Any, out: Any) -> Any:
             if e < 0
             else moved_point(chain, chain.effector_link[e], R, o, chain.effector_point[e])
         )
-        moved = apply(turn, local)
+        moved = apply(root_rotation, local)
         for i in range(3):
             out[6 + 3 * e + i] = y[i] + moved[i]
 

@@ -87,9 +87,9 @@ def _edge_distance(one: Array, other: Array, bound: float) -> float:
 def ellipsoid_meets_surface(ellipsoid: PlacedEllipsoid, surface: PlacedSurface) -> bool:
     """Return whether two solids overlap or touch. In the coordinates in which the ellipsoid is the
     unit sphere, they do so if a triangle comes within 1 of the origin."""
-    if surface.contains(ellipsoid.center):
+    if surface.contains(ellipsoid.centre):
         return True
-    scaled = (surface.points - ellipsoid.center) @ ellipsoid.rotation / ellipsoid.semi_axes
+    scaled = (surface.points - ellipsoid.centre) @ ellipsoid.rotation / ellipsoid.semi_axes
     return bool(distance_to_simplices(np.zeros((1, 3)), scaled[surface.triangles])[0] <= 1.0)
 
 
@@ -101,7 +101,7 @@ def ellipsoid_surface_distance(ellipsoid: PlacedEllipsoid, surface: PlacedSurfac
     """
     if ellipsoid_meets_surface(ellipsoid, surface):
         return 0.0
-    corners = (surface.corners - ellipsoid.center) @ ellipsoid.rotation
+    corners = (surface.corners - ellipsoid.centre) @ ellipsoid.rotation
     axes = ellipsoid.semi_axes
     on_triangle = corners.mean(axis=1)
     lower, upper, finished = np.zeros(len(corners)), np.inf, np.inf

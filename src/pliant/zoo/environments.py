@@ -158,12 +158,12 @@ def swimmer_forward(
     distance in body lengths of 0.8 m, minus half of `effort` times the integral of the squared
     torques. It starts at rest with random joint angles of at most `bend` [rad].
 
-    The policy sees angles, orientation, momenta and the velocity of the center of mass. That of the
+    The policy sees angles, orientation, momenta and the velocity of the centre of mass. That of the
     paper sees the joint angles alone.
     """
     model = SwimmerModel(swimmer(), dt=dt, cell=cell, **settings)
     n = model.robot.n_angles
-    swim = Reward(effector="center of mass", direction=(1.0, 0.0, 0.0), weight=1.0 / 0.8)
+    swim = Reward(effector="centre of mass", direction=(1.0, 0.0, 0.0), weight=1.0 / 0.8)
     seen = StackedObserver(
         observers=[
             PartObserver(parts=("angles", "orientation")),
@@ -171,7 +171,7 @@ def swimmer_forward(
                 observer=PartObserver(parts="momentum"), scale=(*np.ones(6), *np.full(n, 0.05))
             ),
             ScaledObserver(
-                observer=EffectorObserver(effectors="center of mass", quantities="velocity"),
+                observer=EffectorObserver(effectors="centre of mass", quantities="velocity"),
                 scale=0.2,
             ),
         ]

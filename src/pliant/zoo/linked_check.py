@@ -23,8 +23,8 @@ def linked_facts(
     facts += [
         ("mass", f"{robot.mass:.4g} kg, displaces {_displaced(robot):.4g} kg of fluid"),
         ("buoyancy", _buoyancy_text(robot)),
-        ("center of mass", _coordinates(robot.center_of_mass(placed))),
-        ("center of buoyancy", _coordinates(robot.center_of_volume(placed))),
+        ("centre of mass", _coordinates(robot.centre_of_mass(placed))),
+        ("centre of buoyancy", _coordinates(robot.centre_of_volume(placed))),
     ]
     facts += [
         (

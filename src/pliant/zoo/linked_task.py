@@ -121,8 +121,8 @@ def _refinement_metrics(refined: RefinedPlan) -> dict[str, Metric]:
 
 
 def swimming_metrics(motion: Motion) -> dict[str, Metric]:
-    """Return the distance between the first and the last center of mass, and its mean speed."""
-    track: Array = motion.positions["center of mass"]
+    """Return the distance between the first and the last centre of mass, and its mean speed."""
+    track: Array = motion.positions["centre of mass"]
     distance, time = float(np.linalg.norm(track[-1] - track[0])), float(motion.times[-1])
     speed = {"mean speed": Metric(value=distance / time, unit="m/s")} if time > 0.0 else {}
-    return {"distance of the center of mass": Metric(value=distance, unit="m"), **speed}
+    return {"distance of the centre of mass": Metric(value=distance, unit="m"), **speed}

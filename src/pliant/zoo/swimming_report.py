@@ -34,11 +34,11 @@ def torque_plot(model: SwimmerModel, torques: Array, title: str) -> Plot:
 
 
 def locus_plot(model: SwimmerModel, paths: dict[str, Array], title: str) -> Plot:
-    """Return a plot of the center of mass from above; `paths` names arrays of states."""
+    """Return a plot of the centre of mass from above; `paths` names arrays of states."""
     series = {}
     for name, states in paths.items():
-        centers = np.array([model.effector("center of mass", x)[0] for x in states])
-        series[name] = (centers[:, 0] - centers[0, 0], centers[:, 1] - centers[0, 1])
+        centres = np.array([model.effector("centre of mass", x)[0] for x in states])
+        series[name] = (centres[:, 0] - centres[0, 0], centres[:, 1] - centres[0, 1])
     return Plot(
         title=title, x="distance along x [m]", y="distance along y [m]", equal=True, series=series
     )
@@ -48,7 +48,7 @@ def potential_scene(
     model: SwimmerModel, states: Array, title: str, targets: Array | None = None
 ) -> DrawnScene:
     """Return the scene of a motion with the potential of the fluid as colour [Jia2019, Fig. 2, 4]
-    and the locus of the center of mass."""
+    and the locus of the centre of mass."""
     shown = np.linspace(0, len(states) - 1, min(POTENTIAL_FRAMES, len(states))).astype(int)
     exact = model.exact()
     potential = np.array([_potential(exact, x) for x in states[shown]])

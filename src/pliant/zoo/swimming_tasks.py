@@ -22,7 +22,7 @@ from pliant.swimming import (
 from pliant.zoo.experiment import ExperimentRun, Setting
 from pliant.zoo.robots import swimmer
 
-BODY = "center of mass"
+BODY = "centre of mass"
 SMALLEST_SCALE = 1e-3  # of an amplitude, whose effort is negligible
 
 
@@ -151,7 +151,7 @@ class SwimmingPlan:
 
 
 def forward_distance(model: SwimmerModel, states: Array) -> float:
-    """Return the distance [m] along x that states move the center of mass."""
+    """Return the distance [m] along x that states move the centre of mass."""
     first, last = (model.effector(BODY, x)[0, 0] for x in (states[0], states[-1]))
     return float(last - first)
 

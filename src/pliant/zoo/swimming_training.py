@@ -16,7 +16,7 @@ from pliant.swimming import SwimmerModel
 from pliant.zoo.environments import swimmer_forward
 from pliant.zoo.experiment import ExperimentRun, Setting
 
-BODY = "center of mass"
+BODY = "centre of mass"
 UNSEEN = 1_000_000  # added to the seed of initial states that no training sees
 # waves of torques that a trained controller must beat; the robot swings slowest with about 1.3 Hz
 WAVE_SHARES = (0.3, 0.6)  # of the largest torques; larger ones lead to failed episodes
@@ -61,7 +61,7 @@ class SwimTest:
     """A controller on initial states that the training did not see."""
 
     mean_return: float
-    distance: float  # [m] of the center of mass along x, mean
+    distance: float  # [m] of the centre of mass along x, mean
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -325,11 +325,11 @@ def test_rest_shape_inside_an_obstacle_is_rejected(raises_clear_error):
     )
 
 
-@pytest.mark.parametrize("center", [(0.031, 0.0, 0.05), (0.005, 0.002, 0.071)])
-def test_manual_contact_is_made_and_released_in_few_steps(center):
+@pytest.mark.parametrize("centre", [(0.031, 0.0, 0.05), (0.005, 0.002, 0.071)])
+def test_manual_contact_is_made_and_released_in_few_steps(centre):
     """The layer of a contact is much thinner than a control step."""
     robot = replace(
-        can("pressure", (0.0, np.inf)), contacts=[pl.Contact(obstacle=pl.sphere(center, 0.01))]
+        can("pressure", (0.0, np.inf)), contacts=[pl.Contact(obstacle=pl.sphere(centre, 0.01))]
     )
     controller = inverse_control(pl.Quasistatic(robot), "top")
     first = state = controller.begin()

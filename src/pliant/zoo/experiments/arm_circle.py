@@ -28,7 +28,7 @@ def circle_targets(steps: int, radius: float) -> Array:
     """Return the targets (steps - steps // 5 + 1, 2) [m] of the spot: one turn after the approach,
     which takes the first fifth of the steps."""
     count = steps - steps // 5
-    circle = paths.circle(center=(0.0, 0.0), radius=radius, period=float(count))
+    circle = paths.circle(centre=(0.0, 0.0), radius=radius, period=float(count))
     return np.array([circle(float(k)) for k in range(count + 1)])
 
 
@@ -42,7 +42,7 @@ def task(s: Mapping[str, Setting]) -> LaserTask:
         for k, target in enumerate(circle_targets(steps, radius))
     ]
     start = np.full(4, float(s["start_tension"]))
-    circle = paths.circle(center=(0.0, 0.0), radius=radius, period=1.0)
+    circle = paths.circle(centre=(0.0, 0.0), radius=radius, period=1.0)
     around = np.array([circle(t) for t in np.linspace(0.0, 1.0, 73)])
     return LaserTask(
         robot=line_arm(layers=int(s["layers"]), across=int(s["across"])),

@@ -33,7 +33,7 @@ def spiral(s: Mapping[str, Setting]) -> ReachTask:
     robot, dt, steps = _robot_and_times(s)
     start, end = _equilibrium_position(robot, "centre", 6 * (0.0,)), dt * steps
     path = paths.spiral(
-        center=start,
+        centre=start,
         radii=(0.0, float(s["radius"])),
         period=end,
         normal=(0.0, -1.0, 0.0),

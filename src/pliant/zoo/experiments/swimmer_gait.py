@@ -35,7 +35,7 @@ def perform(run: ExperimentRun) -> Outcome:
     return Outcome(
         metrics=metrics,
         plots=[
-            locus_plot(model, names, "Locus of the center of mass"),
+            locus_plot(model, names, "Locus of the centre of mass"),
             angle_plot(model, wave.states, "Joint angles of the wave"),
             torque_plot(model, wave.torques, "Torques of the wave"),
         ],

@@ -105,7 +105,7 @@ def plots(planned: SwimmingPlan) -> list[Plot]:
         locus_plot(
             model,
             {"plan": planned.states, "gait of at most this effort": planned.gait.states},
-            "Locus of the center of mass",
+            "Locus of the centre of mass",
         ),
     ]
 
