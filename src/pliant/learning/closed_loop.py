@@ -17,6 +17,7 @@ from pliant.core import (
     Linearizable,
     Linearization,
     MapDynamics,
+    ParametrisedStart,
     Params,
     Refinable,
     Reversible,
@@ -29,6 +30,7 @@ from pliant.core import (
     counted,
     effector_jacobian,
     finite_array,
+    initial_state_at,
     require_kind,
 )
 from pliant.dynamics.simulation import Rollout
@@ -92,6 +94,7 @@ class ClosedLoop:
     pullback: Callable[[Step, Array], tuple[Array, Array, Array]] = field(init=False, repr=False)
     linearize: Callable[[Step], Linearization] = field(init=False, repr=False)
     step_many: Callable[..., StepBatch] = field(init=False, repr=False)
+    initial_state_pullback: Callable[..., Array] = field(init=False, repr=False)
     refined: Callable[[], "ClosedLoop"] = field(init=False, repr=False)
     exact: Callable[[], "ClosedLoop"] = field(init=False, repr=False)
     query_point: Callable[[Array], Array] = field(init=False, repr=False)
@@ -208,9 +211,17 @@ class ClosedLoop:
         """Return d effector / dx (n_points * dim, n_state), sparse."""
         return effector_jacobian(self, name, x)
 
-    def initial_state(self) -> Array:
-        """Return the initial state of the model, with neutral controls."""
-        return self.state(self.model.initial_state())
+    def initial_state(self, *, p: Array | None = None) -> Array:
+        """Return the initial state of the model, with neutral controls. It depends on the
+        parameters p (params.size,) if that of the model does, as a shape does."""
+        return self.state(initial_state_at(self.model, self.split_params(p)[1]))
+
+    def _initial_state_pullback(self, x_bar: Array, p: Array | None = None) -> Array:
+        """Return the gradient (params.size,) of x_bar . initial_state(p) by the parameters."""
+        model: Any = self.model
+        inner, _ = self.split_states(finite_array("x_bar", x_bar, (self.space.size,)))
+        by_model = model.initial_state_pullback(inner, self.split_params(p)[1])
+        return np.concatenate([np.zeros(self.controller.params.size), by_model])
 
     def state(self, x: Array) -> Array:
         """Return the state of the loop for a state of the model (model.space.size,), with neutral
@@ -385,6 +396,7 @@ ABILITIES: dict[Any, tuple[str, ...]] = {
     Reversible: ("pullback",),
     Linearizable: ("linearize",),
     Batched: ("step_many",),
+    ParametrisedStart: ("initial_state_pullback",),
     MapDynamics: ("query_point", "positions", "velocities", "replay_model"),
     Refinable: ("refined", "exact"),
     StepErrorEstimating: ("step_error_estimator",),

@@ -15,6 +15,7 @@ from pliant.core import (
     Linearizable,
     Linearization,
     Observer,
+    ParametrisedStart,
     Params,
     Reversible,
     Space,
@@ -23,6 +24,7 @@ from pliant.core import (
     check_controls,
     effector_jacobian,
     finite_array,
+    initial_state_at,
     nearest,
     quoted,
     require_kind,
@@ -99,6 +101,7 @@ class UserActuation:
     pullback: Callable[[Step, Array], tuple[Array, Array, Array]] = field(init=False, repr=False)
     linearize: Callable[[Step], Linearization] = field(init=False, repr=False)
     step_many: Callable[..., StepBatch] = field(init=False, repr=False)
+    initial_state_pullback: Callable[..., Array] = field(init=False, repr=False)
     maps: tuple[MappedControls, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -196,8 +199,12 @@ class UserActuation:
         """Return d effector / dx (n_points * dim, n_state), sparse."""
         return effector_jacobian(self, name, x)
 
-    def initial_state(self) -> Array:
-        return self.model.initial_state()
+    def initial_state(self, *, p: Array | None = None) -> Array:
+        return initial_state_at(self.model, p)
+
+    def _initial_state_pullback(self, x_bar: Array, p: Array | None = None) -> Array:
+        model: Any = self.model
+        return np.asarray(model.initial_state_pullback(x_bar, p))
 
     def actuator_controls(self, x: Array, u: Array) -> Array:
         """Return the controls (n_controls,) of the robot's actuators for a state and controls u."""
@@ -279,4 +286,5 @@ ABILITIES: dict[Any, str] = {
     Reversible: "pullback",
     Linearizable: "linearize",
     Batched: "step_many",
+    ParametrisedStart: "initial_state_pullback",
 }
