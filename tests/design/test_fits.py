@@ -129,6 +129,7 @@ def test_a_saved_fit_is_loaded_with_all_its_numbers(tmp_path):
     assert loaded.intervals == fit().intervals
     assert loaded.robot.material == fit().robot.material
     np.testing.assert_array_equal(loaded.correlation, fit().correlation)
+    np.testing.assert_array_equal(loaded.iterates["body.E"], fit().iterates["body.E"])
     for mine, theirs in zip(loaded.held_out, fit().held_out, strict=True):
         np.testing.assert_array_equal(mine.residuals, theirs.residuals)
     with pytest.raises(InputError, match=r"without its model.*Fit.load\(folder, model\)"):
@@ -184,7 +185,21 @@ def test_an_interrupted_fit_is_resumed_bit_for_bit(tmp_path, method):
     np.testing.assert_array_equal(resumed.params, whole.params)
     assert resumed.intervals == whole.intervals
     assert resumed.offsets == whole.offsets
+    np.testing.assert_array_equal(resumed.iterates["body.E"], whole.iterates["body.E"])
     assert Fit.load(tmp_path).intervals == whole.intervals
+
+
+@pytest.mark.parametrize("method", ["gauss_newton", "cmaes"])
+def test_values_in_the_iterations_lead_from_the_start_to_the_fit(method):
+    found = pl.identify(
+        model(), recordings()[0], NAMES[:2], method=method, iterations=3, offsets=0.01
+    )
+    best = min(range(len(found.history)), key=lambda k: found.history[k].value)
+    assert found.iterates.keys() == {"body.E", "body.nu"}
+    for name, rows in found.iterates.items():
+        assert rows.shape == (len(found.history), 1)
+        assert rows[0, 0] == pytest.approx(found.start[name])
+        assert rows[best, 0] == found.values[name]
 
 
 def test_settings_of_a_method_are_kept():
@@ -197,7 +212,12 @@ def test_the_report_has_tables_plots_and_an_animation(tmp_path):
     page = fit().report(tmp_path, small=True).read_text()
     for title in ("Parameters", "Measurements", "Residuals of the markers", "Motion"):
         assert f"<h2>{title}</h2>" in page
-    for picture in ("Correlations", "Residuals of recording 1 (fitted)", "Convergence"):
+    for picture in (
+        "Correlations",
+        "Residuals of recording 1 (fitted)",
+        "Convergence",
+        "Values in the iterations",
+    ):
         assert f'alt="{picture}"' in page
     assert (tmp_path / "animation.gif").exists()
     assert Fit.load(tmp_path).values == fit().values

@@ -4,7 +4,7 @@ parameters."""
 from pliant.design.fit import Fit
 from pliant.design.identification import identify
 from pliant.design.parametrised_robot import ParametrisedRobot
-from pliant.design.recording import MarkerRecording
+from pliant.design.recording import MarkerRecording, mean_recording
 from pliant.design.recording_files import load_recordings
 from pliant.design.residuals import MarkerResiduals, Prediction
 from pliant.design.shape_maps import RadialStretch, Rotation, ShapeParameter, Stretch
@@ -26,4 +26,5 @@ __all__ = [
     "identify",
     "load_recordings",
     "load_static_tests",
+    "mean_recording",
 ]

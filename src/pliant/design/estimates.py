@@ -1,6 +1,6 @@
 """Estimates of a fit: values of the variables with their 95 % intervals and correlations."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from pliant.core import Array
 from pliant.design.fit_objective import OFFSET, FitObjective
 from pliant.design.uncertainty import Uncertainty, describe_undetermined, uncertainty
-from pliant.optimisation import ObjectiveEvaluation
+from pliant.optimisation import ObjectiveEvaluation, OptimisationRow
 from pliant.problem import VariableBlock
 
 AT_BOUND = 1e-9  # of a scaled variable
@@ -24,6 +24,7 @@ class Estimate:
     value: Array  # (size,)
     deviation: Array  # (size,) standard deviations; inf where the data say nothing
     interval: Array  # (size, 2) of 95 %, within the bounds of the variable
+    iterates: Array  # (k, size) values in the iterations; none for fits with many variables
     log: bool = False  # whether the logarithm of the variable was fitted
     at_bound: bool = False
 
@@ -50,11 +51,16 @@ class Estimates:
 
 
 def estimates(
-    objective: FitObjective, z: Array, found: ObjectiveEvaluation | None, *, known_noise: bool
+    objective: FitObjective,
+    z: Array,
+    found: ObjectiveEvaluation | None,
+    *,
+    known_noise: bool,
+    history: Sequence[OptimisationRow],
 ) -> Estimates:
     """Return the estimates at the solution z (n,). `found` has the residuals and the Jacobian
     there; None: without intervals."""
-    plain = _values(objective, z)
+    plain = _with_iterates(_values(objective, z), objective, history)
     if found is None or found.failed:
         return Estimates(items=plain, correlation=None, undetermined=())
     stretch = np.concatenate([_stretch(one, objective, z) for one in plain])
@@ -112,7 +118,20 @@ def _without_spread(
         value=value,
         deviation=np.full(value.size, np.nan),
         interval=np.full((value.size, 2), np.nan),
+        iterates=np.zeros((0, value.size)),
         log=log,
+    )
+
+
+def _with_iterates(
+    items: Sequence[Estimate], objective: FitObjective, history: Sequence[OptimisationRow]
+) -> tuple[Estimate, ...]:
+    """Return the estimates with their values in the iterations."""
+    if not all(row.z for row in history):
+        return tuple(items)
+    named = [objective.named_values(np.array(row.z)) for row in history]
+    return tuple(
+        replace(one, iterates=np.array([values[one.name] for values in named])) for one in items
     )
 
 

@@ -78,6 +78,12 @@ class Fit:
         return {one.name: _ends(one.interval) for one in self.estimates.items}
 
     @property
+    def iterates(self) -> Mapping[str, Array]:
+        """The values by name in each iteration, (k + 1, n) with the start in row 0; no rows for
+        fits with more than 50 variables."""
+        return {one.name: one.iterates for one in self.variables}
+
+    @property
     def deviations(self) -> Values:
         """The standard deviations by name; infinite where the data say nothing."""
         return {one.name: _plain(one.deviation) for one in self.estimates.items}

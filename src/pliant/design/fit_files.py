@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 FIT = CheckpointKind(noun="fit", writer="identify(...)", again="identify again")
 GROUPS = ("predictions", "held_out")
-ESTIMATE_ARRAYS = ("start", "value", "deviation", "interval")
+ESTIMATE_ARRAYS = ("start", "value", "deviation", "interval", "iterates")
 PREDICTION_ARRAYS = ("measured", "predicted", "axis", "scale")
 
 
@@ -104,7 +104,8 @@ def _estimates(content: Mapping[str, Any], arrays: Mapping[str, Array]) -> Estim
             name: np.array(arrays[f"estimate{k}.{name}"], float) for name in ESTIMATE_ARRAYS
         }
         size = parts["value"].size
-        _check_shapes(parts, {**dict.fromkeys(ESTIMATE_ARRAYS, (size,)), "interval": (size, 2)})
+        several = {"interval": (size, 2), "iterates": (len(parts["iterates"]), size)}
+        _check_shapes(parts, {**dict.fromkeys(ESTIMATE_ARRAYS, (size,)), **several})
         parts |= {name: one[name] is True for name in ("log", "at_bound")}
         items.append(Estimate(name=str(one["name"]), unit=str(one["unit"]), **parts))
     noise, n = content["noise"], sum(one.value.size for one in items)

@@ -28,7 +28,7 @@ def fit_of(
     held_out, failures = _held_out(others, params)
     at_solution = objective.jacobian(z) if intervals else None
     known = all(one.known_noise for one in objective.measured)
-    spread = estimates(objective, z, at_solution, known_noise=known)
+    spread = estimates(objective, z, at_solution, known_noise=known, history=found.history)
     return Fit(
         method=found.method,
         settings=dict(found.identity["settings"]),

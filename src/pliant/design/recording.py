@@ -1,7 +1,7 @@
 """Recordings: measured positions of markers over time, and the controls that the robot had."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from pliant.core import (
     finite_array,
     nearest,
     quoted,
+    require_kind,
     require_number,
     require_positive,
 )
@@ -102,6 +103,58 @@ class MarkerRecording:
     def clock(self, offset: float = 0.0) -> Array:
         """Return the times (n,) [s] on the clock of the model, with a further offset [s]."""
         return np.asarray(self.times) + (self.offset + offset)
+
+
+def mean_recording(recordings: Sequence[MarkerRecording]) -> MarkerRecording:
+    """Return the mean of recordings of one motion that was repeated n times.
+
+    A fit to the mean has the same minimum and the same intervals as one to all repetitions, and
+    takes one simulation instead of n. The noise is that of one recording over sqrt(n). Raises
+    InputError if times, markers, rest points, tables of controls or noise differ, or samples are
+    missing. Controls that are functions are taken from the first recording.
+
+    >>> import numpy as np
+    >>> from pliant.design import MarkerRecording, mean_recording
+    >>> rng, times = np.random.default_rng(0), np.linspace(0.0, 1.0, 11)
+    >>> def repeat():
+    ...     noise = 1e-3 * rng.standard_normal((11, 1, 2))
+    ...     return MarkerRecording(times=times, positions=noise, points=[(0.1, 0.0)], noise=1e-3)
+    >>> mean_recording([repeat() for _ in range(25)]).noise
+    array([0.0002])
+    """
+    require_kind("The recordings", recordings, (list, tuple), "give a list of repetitions")
+    if not recordings:
+        raise InputError("There are no recordings to average; give one or more.")
+    first = recordings[0]
+    for k, one in enumerate(recordings):
+        require_kind(f"Recording {k}", one, MarkerRecording, "give a MarkerRecording")
+        if one.missing:
+            raise InputError(
+                f"Recording {k} has missing samples, so the mean has no single noise level. Fit "
+                "the recordings without averaging."
+            )
+        different = next((name for name in REPEATED if not _same_field(name, first, one)), None)
+        if different is not None:
+            raise InputError(
+                f"Recording {k} differs from the first one in its {different}; average only "
+                "repetitions of one motion."
+            )
+    noise = None if first.noise is None else np.asarray(first.noise) / np.sqrt(len(recordings))
+    positions = np.mean([np.asarray(one.positions) for one in recordings], axis=0)
+    return replace(first, positions=positions, noise=noise)
+
+
+REPEATED = ("times", "markers", "points", "controls", "noise", "offset", "x0")
+
+
+def _same_field(name: str, first: MarkerRecording, other: MarkerRecording) -> bool:
+    """Return whether two recordings agree in a field. Functions are not compared."""
+    a, b = getattr(first, name), getattr(other, name)
+    if a is None or b is None or callable(a) or callable(b):
+        return (a is None) == (b is None) and callable(a) == callable(b)
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(np.array_equal(a[key], b[key]) for key in a)
+    return np.array_equal(a, b)
 
 
 def _checked_times(name: str, times: Any) -> Array:

@@ -37,6 +37,7 @@ from pliant.optimisation.objective import (
 from pliant.optimisation.problem_objective import ProblemObjective
 from pliant.optimisation.result import (
     INTERRUPTED,
+    MAX_KEPT,
     OPTIMISATION,
     OptimisationResult,
     OptimisationRow,
@@ -249,6 +250,7 @@ class OptimisationRun:
                 simulations=self.evaluator.simulations,
                 seconds=time.perf_counter() - self.began,
                 failed=iterate.failed,
+                z=tuple(iterate.z.tolist()) if iterate.z.size <= MAX_KEPT else (),
             )
         )
         self.state = self.optimiser.state()

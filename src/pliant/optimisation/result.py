@@ -17,6 +17,7 @@ from pliant.store.array_checkpoints import CheckpointKind, read_checkpoint, writ
 OPTIMISATION = CheckpointKind(noun="optimisation", writer="optimise(...)", again="optimise again")
 INTERRUPTED = "interrupted; these are the best variables so far, continue with resume"
 VALUES, STATE = "values.", "state."  # prefixes of array names
+MAX_KEPT = 50  # variables that the history keeps for each iteration; it is written as text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +31,7 @@ class OptimisationRow:
     simulations: float  # so far; an adjoint counts as one more
     seconds: float  # since the start
     failed: str = ""  # why the simulation failed
+    z: tuple[float, ...] = ()  # the scaled variables; empty if they are more than MAX_KEPT
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -175,15 +177,16 @@ def _read_number(value: Any) -> Any:
 def plain_row(row: OptimisationRow) -> dict[str, Any]:
     """Return a row of the history as JSON types."""
     return {
-        name: value if isinstance(value, str) else _number(value)
+        name: value if isinstance(value, str | tuple) else _number(value)
         for name, value in asdict(row).items()
     }
 
 
 def read_row(row: Mapping[str, Any]) -> OptimisationRow:
     """Return what `plain_row` wrote."""
-    numbers = {name: float(value) for name, value in row.items() if name != "failed"}
-    return OptimisationRow(**numbers, failed=str(row["failed"]))
+    numbers = {name: float(value) for name, value in row.items() if name not in ("failed", "z")}
+    z = tuple(float(value) for value in row.get("z", ()))
+    return OptimisationRow(**numbers, failed=str(row["failed"]), z=z)
 
 
 def _plain_iterate(iterate: Iterate) -> dict[str, Any]:

@@ -30,7 +30,10 @@ def fit_outcome(fit: Fit, title: str) -> tuple[Outcome, Motion | None]:
         metrics=_metrics(fit),
         tables=(_value_table(fit), _error_table(fit), _residual_table(fit)),
         heatmaps=_heatmaps(fit),
-        plots=[plot for part, label in shown for plot in _prediction_plots(part, label)],
+        plots=[
+            *value_plots(fit),
+            *(plot for part, label in shown for plot in _prediction_plots(part, label)),
+        ],
         scene=None
         if motion is None
         else motion_scene(motion, title=title, paths=_measured_paths(fit.predictions[0])),
@@ -171,6 +174,23 @@ def _heatmaps(fit: Fit) -> tuple[Heatmap, ...]:
     if fit.correlation is None or not 1 < len(fit.names) <= MAX_MATRIX:
         return ()
     return (Heatmap(title="Correlations", names=fit.names, values=fit.correlation),)
+
+
+def value_plots(fit: Fit) -> list[Plot]:
+    """Return a plot of the values in the iterations, over the fitted ones."""
+    ratios = {
+        one.name: one.iterates[:, 0] / one.value[0]
+        for one in fit.estimates.items
+        if one.value.size == 1 and len(one.iterates) > 1 and one.value[0] != 0.0
+    }
+    return [
+        Plot(
+            title="Values in the iterations",
+            x="iteration",
+            y="value / fitted value",
+            series={name: (np.arange(len(ratio)), ratio) for name, ratio in ratios.items()},
+        )
+    ][: bool(ratios)]
 
 
 def _prediction_plots(part: Prediction, label: str) -> list[Plot]:
