@@ -40,6 +40,24 @@ def test_a_combination_without_effect_is_found_and_named():
     assert not np.triu(found.correlation, 1).any()
 
 
+def test_small_shares_of_weak_and_absent_directions_count_in_the_deviations():
+    """A parameter with a small share of a direction is as uncertain as this share of it."""
+    v = np.array([1.0, 0.05, 0.02]) / np.linalg.norm([1.0, 0.05, 0.02])
+    J = 100.0 * RNG.standard_normal((40, 3))
+    J = J - np.outer(J @ v, v)
+    weak = J + np.outer(np.ones(40), v) / np.sqrt(40) / 3.0  # a deviation of about 3 along v
+    found = uncertainty(weak, np.ones(40), size=10.0, known_noise=True)
+    exact = np.sqrt(np.diag(np.linalg.inv(weak.T @ weak)))
+    assert np.isinf(found.deviations[0])
+    np.testing.assert_allclose(found.deviations[1:], exact[1:], rtol=1e-9)
+    (sentence,) = describe_undetermined(found.undetermined, ("a", "b", "c"), np.ones(3, bool))
+    assert sentence.startswith("The data do not determine a:")
+    none = uncertainty(J, np.ones(40), size=10.0, known_noise=True)
+    assert np.isinf(none.deviations).all()
+    (sentence,) = describe_undetermined(none.undetermined, ("a", "b", "c"), np.ones(3, bool))
+    assert "a, b and c separately: changes in the proportions 1, 0.05, 0.02" in sentence
+
+
 def test_parameters_without_any_effect_are_named_one_by_one():
     found = uncertainty(np.zeros((40, 2)), np.zeros(40), size=10.0, known_noise=False)
     sentences = describe_undetermined(found.undetermined, ("a.E", "b.E"), np.array([True, True]))

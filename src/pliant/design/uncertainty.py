@@ -23,7 +23,7 @@ ROUNDING_EFFECT = 1e-9
 # A standard deviation of theta above 1 is a factor of 2.7 or the whole scale of the parameter: the
 # data say nothing about it.
 UNKNOWN_DEVIATION = 1.0
-INVOLVED = 0.1  # of the largest entry: parameters that a direction names
+INVOLVED = 0.1  # of the largest entry: parameters that a direction names in any case
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -32,7 +32,8 @@ class Uncertainty:
 
     deviations: Array  # (n,) standard deviations of theta; inf where the data say nothing
     correlation: Array  # (n, n); 0 with parameters that are not determined
-    undetermined: Array  # (k, n) directions of theta that the data do not determine
+    # (k, n) directions of theta that the data do not determine; 0 for parameters that they determine
+    undetermined: Array
     noise: float  # residual standard deviation, in units of the noise that was assumed
     freedom: float  # degrees of freedom of `noise`
     quantile: float  # half width of the 95 % interval, in standard deviations
@@ -66,13 +67,13 @@ def uncertainty(
     spread = 1.0 if known_noise else noise
     values, vectors = np.linalg.eigh(hessian)
     effects = np.sqrt(np.maximum(values, 0.0))
-    lost = effects <= max(RELATIVE_EFFECT * effects.max(initial=0.0), ROUNDING_EFFECT * size)
-    with np.errstate(divide="ignore"):
-        lost |= spread / np.where(lost, np.inf, effects) > UNKNOWN_DEVIATION
-    known = vectors[:, ~lost]
-    covariance = spread**2 * (known / values[~lost]) @ known.T
-    undetermined = reduced_rows(vectors[:, lost].T)
-    touched = involved(undetermined).any(axis=0)
+    # a smaller effect is rounding
+    least = max(RELATIVE_EFFECT * effects.max(initial=0.0), ROUNDING_EFFECT * size, 1e-300)
+    seen = np.maximum(effects, least)
+    lost = (effects <= least) | (spread / seen > UNKNOWN_DEVIATION)
+    covariance = (vectors * (spread / seen) ** 2) @ vectors.T
+    undetermined = _involved(reduced_rows(vectors[:, lost].T), vectors * seen, spread)
+    touched = undetermined.any(axis=0)
     deviations = np.sqrt(np.diag(covariance))
     scale = np.where(touched | (deviations == 0.0), 1.0, deviations)
     correlation = np.where(np.outer(~touched, ~touched), covariance / np.outer(scale, scale), 0.0)
@@ -104,10 +105,14 @@ def reduced_rows(rows: Array) -> Array:
     return rows
 
 
-def involved(directions: Array) -> Array:
-    """Return which parameters (k, n) the directions (k, n) change noticeably, bool."""
-    largest = np.abs(directions).max(axis=1, initial=0.0, keepdims=True)
-    return np.abs(directions) > INVOLVED * largest
+def _involved(directions: Array, root: Array, spread: float) -> Array:
+    """Return directions (k, n) with zeros for the parameters that they leave determined: those that
+    change little along a direction, until its effect is that of the noise. `root` (n, n) has the
+    effects of changes of theta: their norm is |change @ root|."""
+    size, largest = np.abs(directions), np.abs(directions).max(axis=1, initial=0.0, keepdims=True)
+    deviations = spread / np.linalg.norm(directions @ root, axis=1, keepdims=True)
+    named = (size > INVOLVED * largest) | (size * deviations > UNKNOWN_DEVIATION)
+    return np.where(named, directions, 0.0)
 
 
 def describe_undetermined(
@@ -115,8 +120,8 @@ def describe_undetermined(
 ) -> tuple[str, ...]:
     """Return a sentence for each direction of theta that the data do not determine."""
     sentences = []
-    for direction, mask in zip(directions, involved(directions), strict=True):
-        which = np.flatnonzero(mask).tolist()
+    for direction in directions:
+        which = np.flatnonzero(direction).tolist()
         sentences.append(_sentence(direction[which], [names[k] for k in which], is_log[which]))
     return tuple(sentences)
 
