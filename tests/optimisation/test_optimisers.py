@@ -280,6 +280,21 @@ def test_step_of_a_batch_into_failure_is_taken_back(kind):
     np.testing.assert_allclose(result.z, c.mean(axis=0), atol=0.1)
 
 
+def test_steps_of_sgd_stay_in_proportion_to_the_gradient_after_a_failure():
+    """Close to the minimum beside a failing region, one step fails; the next one is half of it."""
+    valley = FunctionObjective(
+        function=lambda z: np.nan if z[0] > 0.9 else 0.5 * (z[0] - 1.0) ** 2,
+        gradient_function=lambda z: z - 1.0,
+        start=[0.0],
+    )
+    result = run(valley, SGD(rate=0.3, momentum=0.0), iterations=30)
+    rows = result.history
+    failed = next(k for k, row in enumerate(rows) if row.failed)
+    left = 1.0 - (1.0 - 0.3) ** (failed - 1)  # where the steps in proportion have led
+    assert not rows[failed + 1].failed
+    assert rows[failed + 1].step == pytest.approx(0.5 * 0.3 * (1.0 - left))
+
+
 # Least squares
 
 

@@ -538,6 +538,21 @@ def test_accumulated_effort_is_the_largest_control():
     np.testing.assert_allclose(found.gradient, [0.0, 0.0, 6.0, 2.0, 0.0, 0.0])
 
 
+@pytest.mark.parametrize("by", ["sum", "max", "min", "product", "smooth_max"])
+def test_accumulated_cost_of_one_step_is_that_cost(by):
+    final = FinalCost(
+        function=lambda x, u, p: 3.0 + x @ x, gradient=lambda x, u, p: (2.0 * x, None, None)
+    )
+    term = Accumulated(final, by=by, smoothing=0.1 if by == "smooth_max" else None)
+    objective = ProblemObjective(Problem(model=model_of("point mass"), steps=3, terms=[term]))
+    assert objective.value(objective.start).value == pytest.approx(3.0)
+
+
+def test_accumulated_term_of_parameters_alone_is_an_error():
+    with pytest.raises(InputError, match="FieldSmoothness has one cost, of the parameters"):
+        Accumulated(FieldSmoothness(variable="cells.E"), by="max")
+
+
 # Smooth fields
 
 

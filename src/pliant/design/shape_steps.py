@@ -88,7 +88,8 @@ def initial_acceleration_pullback(
     model: BDF2 = shape.model
     h, eq = model.dt, model.equations
     b0, b1, b2 = np.split(bar, 3)
-    by_acceleration = h**2 * (0.5 * b1 + 2.0 * b2) / h**2
+    # the earlier positions are q + h^2/2 a and q + 2 h^2 a, with a = (q' - q) / h^2
+    by_acceleration = 0.5 * b1 + 2.0 * b2
     euler = ImplicitEuler(model.robot, dt=h, solver_options=model.solver_options, equations=eq)
     q, first, second = (eq.place_supports(eq.body.rest, t) for t in (0.0, h, 2.0 * h))
     v = np.where(eq.held, (second - first) / h, 0.0)

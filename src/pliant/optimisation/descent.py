@@ -69,7 +69,8 @@ class SGD:
 
     Parameters
     ----------
-    rate : norm of the change of the variables by the first gradient; later ones in proportion
+    rate : norm of the change of the variables by the first gradient, also after a new start from
+        the best variables so far; later ones in proportion
     momentum : share of the last step that is repeated, from 0 to below 1
     schedule, clip, batch_size : as in Adam
 
@@ -123,6 +124,7 @@ class GradientMemory(Protocol):
     """What a method remembers of earlier gradients: a frozen dataclass of arrays and numbers."""
 
     def updated(self, gradient: Array) -> Self: ...
+    def cleared(self) -> Self: ...  # after a failure: without the gradients that led to it
     @property
     def change(self) -> Array: ...  # the direction of ascent, times 1 / rate
 
@@ -140,6 +142,10 @@ class Momentum:
         first = self.first or float(np.linalg.norm(gradient))
         velocity = self.decay * self.velocity + gradient / (first or 1.0)
         return replace(self, velocity=velocity, first=first)
+
+    def cleared(self) -> "Momentum":
+        """Return no velocity. The unit stays, so the step after a failure is not a longer one."""
+        return replace(self, velocity=np.zeros_like(self.velocity))
 
     @property
     def change(self) -> Array:
@@ -199,7 +205,7 @@ class DescentOptimiser:
         self.iteration += 1
         if found.failed:
             self.factor *= 0.5
-            self.now = replace(self.now, memory=self.memory)  # it led to the failure
+            self.now = replace(self.now, memory=self.now.memory.cleared())  # it led to the failure
             return self._failed(z, found)
         step = float(np.abs(z - self.now.z).max())
         self.now = self._point(z, found, memory)
@@ -243,7 +249,7 @@ class DescentOptimiser:
             found = self.evaluator.gradient(z, batch.tolist())
             if found.failed:
                 self.factor *= 0.5
-                z, memory = before, self.memory
+                z, memory = before, memory.cleared()
                 continue
             before = z
             z, memory = self._step(z, count / len(batch) * np.asarray(found.gradient), memory)
@@ -259,7 +265,7 @@ class DescentOptimiser:
         if improved:
             self.factor = min(RATE_GROWTH * self.factor, 1.0)
         elif self.waited >= PATIENCE:
-            # without the memory, the next step is one of descent
+            # without the memory, the next step is one of descent, as long as the first one
             self.now = replace(self.best, memory=self.memory)
             self.factor, self.waited = 0.5 * self.factor, 0
 

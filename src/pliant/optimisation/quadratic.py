@@ -63,7 +63,7 @@ class QuadraticSolution:
 
     d: Array  # (n,)
     multipliers: Array  # (m,) of the constraints: gradient + B d + A^T multipliers + ... = 0
-    violation: float  # largest violation of the linear constraints
+    violation: float  # sum of the violations of the linear constraints
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

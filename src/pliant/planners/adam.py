@@ -33,6 +33,10 @@ class AdamMoments:
             count=self.count + 1,
         )
 
+    def cleared(self) -> "AdamMoments":
+        """Return the moments before the first gradient, of the same shape."""
+        return AdamMoments.zero(self.mean.shape)
+
     @property
     def direction(self) -> Array:
         """The mean gradient, without the bias of the zero start."""

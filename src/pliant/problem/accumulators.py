@@ -9,7 +9,8 @@ import numpy as np
 from pliant.core import Array, Dynamics, InputError, nearest, quoted, require_positive
 from pliant.problem.function_costs import FunctionCost
 from pliant.problem.observations import ControlCost, Observation
-from pliant.problem.terms import Term
+from pliant.problem.smoothness import ParameterTerm
+from pliant.problem.terms import Effort, Term
 
 ACCUMULATORS = ("sum", "max", "smooth_max", "min", "product")
 
@@ -27,10 +28,11 @@ class Accumulated:
     smoothing : s of "smooth_max", in units of the cost
     weight : factor on the result
 
-    A term without times has an integral over the horizon; "sum" keeps it. The others combine the
-    integrand at each step, without the factor dt.
+    Effort, and a term with time=None, is an integral over the horizon; "sum" keeps it. The others
+    combine the integrand at each step, without the factor dt.
 
-    Raises InputError for another name, or if "smooth_max" has no smoothing.
+    Raises InputError for another name, if "smooth_max" has no smoothing, and for a term of the
+    parameters alone.
 
     >>> import pliant as pl
     >>> goal = pl.Goal(effector="tip", target=(0.1, 0.0))
@@ -49,6 +51,11 @@ class Accumulated:
                 f"Accumulated combines one term, not {quoted(self.term)}; give a term such as "
                 "Goal(...)."
             )
+        if isinstance(self.term, ParameterTerm):
+            raise InputError(
+                f"Accumulated combines the costs of steps, but {type(self.term).__name__} has one "
+                "cost, of the parameters. Give it to the problem as a term."
+            )
         if self.by not in ACCUMULATORS:
             raise InputError(
                 f"There is no accumulator {quoted(self.by)}; {nearest(self.by, ACCUMULATORS)}"
@@ -65,7 +72,8 @@ class Accumulated:
     def attach(self, model: Dynamics, steps: int) -> list["AccumulatedCost"]:
         """Return the combined cost."""
         parts = self.term.attach(model, steps)
-        integral = self.by != "sum" and getattr(self.term, "time", None) is None
+        timeless = getattr(self.term, "time", 0.0) is None or isinstance(self.term, Effort)
+        integral = timeless and self.by != "sum"
         return [
             AccumulatedCost(
                 observations=tuple(part for part in parts if isinstance(part, Observation)),
