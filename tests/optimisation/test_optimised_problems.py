@@ -12,15 +12,16 @@ EFFORT = pl.Effort(weight=1e-3)
 STEPS = 8
 
 
-def problem(**options):
+def problem(*, terms=(GOAL, EFFORT), gravity=(0.0, 0.0), **options):
     """A mass of 1 kg that a jet moves by 5 cm; the cost is quadratic in the controls."""
     robot = pl.Robot(
         shape=pl.PointMass(points=[[0.0, 0.0]]),
         actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0), limits=(-1.0, 1.0))},
         effectors={"tip": pl.Effector(point=(0.0, 0.0))},
+        gravity=gravity,
     )
     model = pl.ImplicitEuler(robot, dt=0.1)
-    return pl.Problem(model=model, steps=STEPS, terms=[GOAL, EFFORT], **options)
+    return pl.Problem(model=model, steps=STEPS, terms=terms, **options)
 
 
 @pytest.fixture(scope="module")
@@ -57,3 +58,38 @@ def test_optimised_problem_is_reported_and_resumed(tmp_path):
     page = result.report(tmp_path / "report").read_text()
     assert "Convergence" in page
     assert "converged in" in page
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"terms": (pl.Goal(effector="tip", target=(-0.05, 0.0)), EFFORT)}, "terms"),
+        ({"terms": (GOAL, pl.Effort(weight=2e-3))}, "terms"),
+        ({"gravity": (0.0, -1.0)}, "robots"),
+        ({"x0": [0.0, 0.0, 0.1, 0.0]}, "initial states"),
+        ({"limits": [pl.problem.Limit(lower=-2.0, upper=2.0)]}, "limits"),
+    ],
+)
+def test_another_problem_is_not_resumed(changes, what, tmp_path, raises_clear_error):
+    optimise(problem(), "lbfgsb", iterations=2, folder=tmp_path, progress=False)
+    raises_clear_error(
+        lambda: optimise(problem(**changes), "lbfgsb", folder=tmp_path, resume=True),
+        f"differs in {what}",
+    )
+
+
+def test_functions_without_a_digest_do_not_prevent_resuming(tmp_path):
+    def cost(x, u, p):
+        return 0.5 * float(u @ u) if cost and model else 0.0  # its closure contains itself
+
+    model = problem().model
+    term = pl.problem.RunningCost(function=cost, gradient=lambda x, u, p: (None, u, None))
+    for resume in (False, True):
+        optimise(
+            problem(terms=[GOAL, term]),
+            "lbfgsb",
+            iterations=2 + resume,
+            folder=tmp_path,
+            resume=resume,
+            progress=False,
+        )

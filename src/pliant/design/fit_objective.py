@@ -11,8 +11,8 @@ from pliant.core import Array
 from pliant.design.measured_scene import MeasuredScene
 from pliant.optimisation import ObjectiveEvaluation, ProblemObjective
 from pliant.optimisation.objective import Indices
+from pliant.optimisation.problem_identity import problem_identity
 from pliant.optimisation.scene_run import FAILURES, SceneRun
-from pliant.planners.model_summary import summarise
 from pliant.problem import Problem
 from pliant.problem.problem import ObservationTerm
 
@@ -74,14 +74,11 @@ class FitObjective:
         }
         return {**self.problem.layout.values(z[: self.n_inner]), **offsets}
 
-    @property
+    @cached_property
     def identity(self) -> dict[str, Any]:
         """What must agree for a fit to be resumed."""
-        model = summarise(self.problem.model)
         return {
-            **ProblemObjective(self.problem, allow_independent=True).identity,
-            "robot": model.digest,
-            "dt": model.dt,
+            **problem_identity(self.problem),
             "measurements": {one.name: one.digest for one in self.measured},
             "largest offset": self.largest_offset,
         }

@@ -19,6 +19,7 @@ from pliant.core import (
 from pliant.optimisation.central_differences import difference_points, quotients
 from pliant.optimisation.dependencies import Dependencies
 from pliant.optimisation.objective import Indices, ObjectiveEvaluation
+from pliant.optimisation.problem_identity import problem_identity
 from pliant.optimisation.scene_constraints import SceneConstraints
 from pliant.optimisation.scene_rows import check_squares, residual_jacobian, run_residuals
 from pliant.optimisation.scene_run import FAILURES, SceneRun
@@ -98,14 +99,10 @@ class ProblemObjective:
     def n_samples(self) -> int:
         return len(self.problem.scene_problems)
 
-    @property
+    @cached_property
     def identity(self) -> dict[str, Any]:
         """What must agree for an optimisation to be resumed."""
-        return {
-            "model": type(self.problem.model).__name__,
-            "scenes": [scene.steps for scene in self.problem.scene_problems],
-            "variables": {block.name: block.first.size for block in self.layout.blocks},
-        }
+        return problem_identity(self.problem)
 
     def named_values(self, z: Array) -> Mapping[str, Array]:
         """Return the values of the variables by name, in their units."""

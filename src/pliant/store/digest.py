@@ -30,7 +30,7 @@ def digest_or_none(value: Any) -> str | None:
     """Return the digest of a value; None if it has none, such as an object of a user."""
     try:
         return digest(value)
-    except InputError:
+    except (InputError, RecursionError):  # a function whose closure contains itself
         return None
 
 
