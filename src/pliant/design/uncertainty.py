@@ -32,7 +32,7 @@ class Uncertainty:
 
     deviations: Array  # (n,) standard deviations of theta; inf where the data say nothing
     correlation: Array  # (n, n); 0 with parameters that are not determined
-    # (k, n) directions of theta that the data do not determine; 0 for parameters that they determine
+    # (k, n) directions of theta that the data do not determine; 0 for determined parameters
     undetermined: Array
     noise: float  # residual standard deviation, in units of the noise that was assumed
     freedom: float  # degrees of freedom of `noise`
