@@ -22,7 +22,7 @@ from pliant.optimisation.constrained_points import (
 from pliant.optimisation.evaluator import Evaluator
 from pliant.optimisation.methods import FAILED_START, FEASIBLE, Iterate, Stopping
 from pliant.optimisation.states import OptimiserState
-from pliant.planners.casadi_callbacks import CONVERGED, load_casadi, numpy_callback
+from pliant.planners.casadi_callbacks import CONVERGED, ipopt_solver, load_casadi, numpy_callback
 
 WHY = {
     "Infeasible_Problem_Detected": "the constraints contradict each other here",
@@ -201,9 +201,7 @@ class IpoptOptimiser:
 
     def _run(self, casadi: Any) -> str:
         program, parts, kept = self._functions(casadi)
-        options = {
-            "print_level": 0,
-            "sb": "yes",
+        settings = {
             "max_iter": 10**9,
             "tol": self.stopping.tolerance,
             # the value may be less accurate than the tolerance
@@ -211,22 +209,8 @@ class IpoptOptimiser:
             "hessian_approximation": "limited-memory",
             "limited_memory_max_history": self.method.memory,
             "mu_init": self.method.first_barrier,
-            "bound_relax_factor": 0.0,
         }
-        solver = casadi.nlpsol(
-            "interior_point",
-            "ipopt",
-            program,
-            {
-                **parts,
-                "print_time": False,
-                "calc_lam_p": False,
-                "no_nlp_grad": True,
-                "error_on_fail": False,
-                "show_eval_warnings": False,
-                "ipopt": options,
-            },
-        )
+        solver = ipopt_solver(casadi, "interior_point", program, parts, settings)
         (lbx, ubx), (lbg, ubg) = self.evaluator.bounds, self.evaluator.constraint_bounds
         limits = {"lbg": lbg, "ubg": ubg} if self.evaluator.m else {}
         solver(x0=self.evaluator.start, lbx=lbx, ubx=ubx, **limits)

@@ -25,6 +25,31 @@ def load_casadi(what: str) -> Any:
     return casadi
 
 
+def ipopt_solver(
+    casadi: Any,
+    name: str,
+    program: dict[str, Any],
+    parts: dict[str, Any],
+    settings: dict[str, Any],
+) -> Any:
+    """Return Ipopt for a program, without output. `parts` are its derivatives and callback, and
+    `settings` those of Ipopt. A failure is a status, not an exception."""
+    return casadi.nlpsol(
+        name,
+        "ipopt",
+        program,
+        {
+            **parts,
+            "print_time": False,
+            "calc_lam_p": False,
+            "no_nlp_grad": True,
+            "error_on_fail": False,
+            "show_eval_warnings": False,
+            "ipopt": {"print_level": 0, "sb": "yes", "bound_relax_factor": 0.0, **settings},
+        },
+    )
+
+
 def numpy_callback(
     casadi: Any,
     run: Catching,

@@ -19,7 +19,7 @@ import numpy as np
 from pliant.core import Array, StepError, counted, finite_array, require_kind
 from pliant.dynamics.implicit_model import ImplicitModel
 from pliant.dynamics.residual import SparsityPattern
-from pliant.planners.casadi_callbacks import CONVERGED, load_casadi, numpy_callback
+from pliant.planners.casadi_callbacks import CONVERGED, ipopt_solver, load_casadi, numpy_callback
 from pliant.planners.evaluation import Evaluation, evaluate
 from pliant.planners.options import with_progress
 from pliant.planners.plan_result import Iteration, Options, Plan, SearchLog
@@ -220,34 +220,18 @@ class IpoptRun:
         """Run Ipopt, set `w` to the solution and return Ipopt's status."""
         options = self.log.options
         settings = {
-            "print_level": 0,
-            "sb": "yes",
             "max_iter": options.iterations - self.log.iterations_done,
             # relative to the start's cost and force, which may be far above those of the optimum
             "tol": 1e-2 * options.tolerance,
             "acceptable_tol": options.tolerance,
             "mu_init": 1e-5,  # the start is almost feasible
             "nlp_scaling_method": "none",
-            "bound_relax_factor": 0.0,
             # the default accepts pivots too small for matrices with a mostly zero diagonal
             "mumps_pivtol": 1e-2,
         }
         (lbx, ubx), (lbg, ubg) = self.program.bounds, self.program.constraint_bounds
         program, parts, references = self._functions(casadi)
-        solver = casadi.nlpsol(
-            "collocation",
-            "ipopt",
-            program,
-            {
-                **parts,
-                "print_time": False,
-                "calc_lam_p": False,
-                "no_nlp_grad": True,
-                "error_on_fail": False,
-                "show_eval_warnings": False,
-                "ipopt": settings,
-            },
-        )
+        solver = ipopt_solver(casadi, "collocation", program, parts, settings)
         with self._interruptible():
             found = solver(x0=self.w, lbx=lbx, ubx=ubx, lbg=lbg, ubg=ubg)
         del references  # casadi does not own the functions that it calls
