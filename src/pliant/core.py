@@ -836,7 +836,7 @@ def require_kind(name: str, value: Any, kinds: type | tuple[type, ...], remedy: 
 
 def nearest(name: Any, known: Iterable[str]) -> str:
     """Return a suggestion for an unknown name: the closest known name, or all of them."""
-    names = list(known)
+    names = list(dict.fromkeys(known))
     if not names:
         return "there is none."
     close = get_close_matches(str(name), names, n=1)

@@ -6,6 +6,7 @@ import pytest
 import pliant as pl
 from pliant.core import InputError
 from pliant.design import MarkerRecording, StaticTest
+from pliant.design.identification import check_fit
 
 PLATE = {
     "shape": pl.geometry.Rectangle(size=(0.04, 0.02)),
@@ -68,6 +69,10 @@ def test_variables_that_do_not_fit_the_model(variables, message):
         ({"times": 1e3 * np.arange(6)}, "in another unit"),
         ({"controls": {"pull": np.zeros(6)}}, "a control 'pull'"),
         ({"controls": np.zeros((2, 2))}, "controls for 2 steps"),
+        ({"controls": np.zeros((6, 2))}, "lasts 5 steps .* controls for 6 steps.*give columns"),
+        ({"positions": np.tile([[40.0, 20.0]], (6, 1, 1))}, "'tip' of .*44.* m or more.*the unit"),
+        ({"positions": np.tile([[0.04, 20.0]], (6, 1, 1))}, "Check the unit"),
+        ({"times": 1e-4 * np.arange(6)}, "6 samples .* less than one step of 0.01 s"),
         ({"controls": lambda t: np.full(2, np.nan)}, "its control"),
         ({"x0": np.zeros(3)}, "first state"),
         (
@@ -83,6 +88,52 @@ def test_variables_that_do_not_fit_the_model(variables, message):
 def test_recordings_that_do_not_fit_the_model(changes, message):
     with pytest.raises(InputError, match=message):
         identify(recording(**changes))
+
+
+def test_units_of_another_quantity_than_the_control(tmp_path):
+    file = tmp_path / "take.csv"
+    file.write_text(
+        "time,tip.x,tip.y,u.force 1 [kPa],u.force 2 [mN]\n0,0.04,0.02,0,0\n0.01,,,1,1\n"
+    )
+    with pytest.raises(InputError, match="'force 1' is in kPa, but that of the robot is in N"):
+        identify(pl.load_recordings(file))
+    file.write_text("u.force 1 [N],u.force 2 [rad],displacement\n0,1,0.001\n0,2,0.002\n")
+    test = pl.design.load_static_tests(file, effector="tip", direction=(0, 1))
+    with pytest.raises(InputError, match="'force 2' is in rad, but that of the robot is in N"):
+        identify(test)
+
+
+def test_a_recording_whose_robot_starts_elsewhere_has_an_initial_state():
+    falling = pl.Robot(**{**PLATE, "supports": []})
+    model = pl.ImplicitEuler(falling, dt=0.01, design=["body.E"])
+    shift = np.zeros(model.space.size)
+    shift[0 : model.space.n_dofs : 2] = 5.0
+    far = recording(positions=np.tile([[5.04, 0.02]], (6, 1, 1)), x0=model.initial_state() + shift)
+    check_fit(model, far, ["body.E"])
+
+
+def test_no_measurement_may_be_held_out():
+    _, others = check_fit(MODEL, recording(), ["body.E"], held_out=None)
+    assert others == ()
+
+
+def test_a_measurement_is_given_once():
+    one = recording()
+    with pytest.raises(InputError, match="'recording' is given twice"):
+        identify([one, one])
+    with pytest.raises(InputError, match="both to fit and to hold out"):
+        identify(one, held_out=one)
+
+
+def test_displacements_in_millimetres_without_their_unit():
+    test = StaticTest(
+        values=[1.0, 2.0],
+        controls={"force 1": [0.0, 0.0], "force 2": [0.1, 0.2]},
+        effector="tip",
+        direction=(0.0, 1.0),
+    )
+    with pytest.raises(InputError, match=r"displacement of 2 m, .* 0\.0447 m large"):
+        identify(test)
 
 
 def test_times_as_numbers_of_frames():

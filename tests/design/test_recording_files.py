@@ -59,6 +59,13 @@ def test_units_separators_and_decimal_commas(tmp_path, text, units):
     np.testing.assert_allclose(read.positions[:, 0], [[0.1, 0.005], [0.11, 0.006]])
 
 
+def test_both_characters_for_micro_and_rows_without_content(tmp_path):
+    for micro in ("\u00b5m", "\u03bcm"):
+        text = f"time,a.x [{micro}],a.y [{micro}]\n0,100,200\n,,\n1,100,200\n,,\n"
+        (read,) = load_recordings(written(tmp_path, text))
+        np.testing.assert_allclose(read.positions, [[[1e-4, 2e-4]], [[1e-4, 2e-4]]])
+
+
 def test_control_units_become_si_units(tmp_path):
     text = "time,tip.x,tip.y,u.chamber [kPa]\n0,0.1,0,1.5\n0.01,0.1,0,2\n"
     (read,) = load_recordings(written(tmp_path, text))
@@ -136,6 +143,12 @@ WRONG = {  # what: (text, arguments, parts of the message)
     ),
     "long rest": ("time,marker,x,y\nrest,a,1,2\n0,a,1,2\n0,b,1,2\n", {}, ("'b' has no rest",)),
     "huge": ("time,a.x,a.y\n0,1e12,2\n", {}, ("wrong unit",)),
+    "two rests": ("time,a.x,a.y\nrest,1,2\nrest,1,3\n0,1,2\n", {}, ("line 3", "second row")),
+    "long two rests": (
+        "time,marker,x,y\nrest,a,1,2\nrest,a,1,3\n0,a,1,2\n",
+        {},
+        ("line 3", "two rest points"),
+    ),
 }
 
 
@@ -182,9 +195,11 @@ ARRAYS = {"times": [0.0, 1.0], "positions": [[[0.0, 0.0]], [[1.0, 0.0]]]}
         ({"times": [0.0, np.nan]}, "it must be finite"),
         ({"positions": np.zeros((2, 2))}, r"shape \(2, 2\)"),
         ({"positions": "none"}, "give numbers"),
+        ({"positions": np.ones((2, 1, 2)) + 1j}, "give numbers"),
         ({"positions": np.full((2, 1, 2), np.nan)}, "no sample at all"),
         ({"markers": ["a", "b"]}, "positions of 1 marker and 2 different names"),
         ({"markers": "tip"}, "give a list of names"),
+        ({"markers": [""]}, "give a list of names"),
         ({"points": [(0.0, 0.0), (1.0, 0.0)]}, r"shape \(1, 2\)"),
         ({"points": [(0.0, np.nan)]}, "must be finite"),
         ({"noise": -1.0}, "must be a positive"),
@@ -230,6 +245,9 @@ def test_static_tests_are_read_with_units(tmp_path):
         ("u.a,displacement\n1,2\n", {"effector": "a"}, "shape"),
         ("u.a,displacement\n1,2\n", {"effector": "a", "direction": (0, 0)}, "direction is zero"),
         ("u.a,volume [m]\n1,2\n", {"cavity": "a"}, "unit 'm'"),
+        ("u.a,volume\n1,2\n", {"effector": "a", "direction": (0, 1)}, "a column 'volume'"),
+        ("u.a,displacement\n1,2\n", {"cavity": "a"}, "no column 'volume'"),
+        ("displacement\n1\n", {"effector": "a", "direction": (0, 1)}, "neither a load nor"),
     ],
 )
 def test_wrong_static_tests_are_refused(tmp_path, text, arguments, message):

@@ -19,6 +19,7 @@ from pliant.design.fit_files import FIT
 from pliant.design.fit_objective import FitObjective
 from pliant.design.fit_results import fit_of
 from pliant.design.measured_scene import MeasuredScene, Measurement, measured_scene
+from pliant.design.measurement_checks import check_different
 from pliant.design.recording import MarkerRecording
 from pliant.design.static_test import StaticTest
 from pliant.optimisation import OptimisationMethod, optimise
@@ -115,8 +116,8 @@ def identify(
     )
     if found.best.failed:
         raise StepError(
-            f"The fit cannot start, because the start values fail: {found.best.failed}. Give "
-            "other start values, or a smaller time step."
+            "The fit cannot start, because the start values fail: "
+            f"{found.best.failed.rstrip('.')}. Give other start values, or a smaller time step."
         )
     fit = fit_of(objective, found, others, intervals=intervals)
     if folder is not None:
@@ -141,7 +142,9 @@ def check_fit(
     _check_terms(terms)
     limit = _checked_offset(offsets)
     level = None if noise is None else require_positive("The noise", noise, "m")
-    fitted = _scenes(model, measurements, level, limit)
+    given, others = _listed(measurements), _listed(() if held_out is None else held_out)
+    check_different(given, others)
+    fitted = _scenes(model, given, level, limit)
     if not fitted:
         raise InputError("There are no measurements; give recordings or static tests.")
     objective = FitObjective(
@@ -151,7 +154,7 @@ def check_fit(
         workers=workers,
     )
     _check_count(objective, bool(terms))
-    return objective, _scenes(model, held_out, level, 0.0)
+    return objective, _scenes(model, others, level, 0.0)
 
 
 # Checks
@@ -224,10 +227,8 @@ def _check_count(objective: FitObjective, has_terms: bool) -> None:
 # Scenes
 
 
-def _scenes(
-    model: Dynamics, measurements: Any, noise: float | None, largest_offset: float
-) -> tuple[MeasuredScene, ...]:
-    """Return measurements on a model, with different names."""
+def _listed(measurements: Any) -> list[Measurement]:
+    """Return one or several measurements as a list."""
     kinds = (MarkerRecording, StaticTest)
     given = [measurements] if isinstance(measurements, kinds) else measurements
     require_kind("The measurements", given, (list, tuple), "give a list of recordings")
@@ -238,6 +239,13 @@ def _scenes(
             kinds,
             "take load_recordings(...), or make a pl.design.MarkerRecording or StaticTest",
         )
+    return list(given)
+
+
+def _scenes(
+    model: Dynamics, given: Sequence[Measurement], noise: float | None, largest_offset: float
+) -> tuple[MeasuredScene, ...]:
+    """Return measurements on a model, with different names."""
     names = [one.name for one in given]
     return tuple(
         measured_scene(

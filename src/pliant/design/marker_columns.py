@@ -23,6 +23,7 @@ class MarkerColumns:
     markers: tuple[str, ...]
     rest: Array | None  # (m, dim) [m]
     controls: Mapping[str, Array]  # (n,) each
+    control_units: Mapping[str, str]  # as in the file; empty where it gives none
 
 
 def control_columns(table: Table) -> dict[str, int]:
@@ -32,6 +33,11 @@ def control_columns(table: Table) -> dict[str, int]:
         for k, name in enumerate(table.columns)
         if name.startswith(CONTROL)
     }
+
+
+def control_units(table: Table) -> dict[str, str]:
+    """Return the units of the columns of controls, as they are in the file."""
+    return {name: table.units[k] for name, k in control_columns(table).items() if table.units[k]}
 
 
 def read_wide(table: Table, units: str | None) -> MarkerColumns:
@@ -45,6 +51,8 @@ def read_wide(table: Table, units: str | None) -> MarkerColumns:
     rest = None
     for line, cells in table.rows:
         if cells[time].lower() == REST:
+            if rest is not None:
+                raise table.error(line, "this is a second row 'rest'. Remove one of them.")
             rest = _rest_row(table, line, cells, places, factors)
             continue
         row = [table.number(line, k, cell) * factors[k] for k, cell in enumerate(cells)]
@@ -59,6 +67,7 @@ def read_wide(table: Table, units: str | None) -> MarkerColumns:
         markers=tuple(places),
         rest=rest,
         controls={name: values[:, k] for name, k in controls.items()},
+        control_units=control_units(table),
     )
 
 
@@ -165,6 +174,8 @@ def read_long(table: Table, units: str | None) -> MarkerColumns:
             [table.number(line, k, cells[k]) * f for k, f in zip(axes, factors, strict=True)]
         )
         if cells[time].lower() == REST:
+            if name in rest:
+                raise table.error(line, f"the marker '{name}' has two rest points. Remove one.")
             rest[name] = point
             continue
         at = table.number(line, time, cells[time]) * scale
@@ -188,6 +199,7 @@ def read_long(table: Table, units: str | None) -> MarkerColumns:
         controls={
             name: np.array([row[j] for row in values.values()]) for j, name in enumerate(controls)
         },
+        control_units=control_units(table),
     )
 
 

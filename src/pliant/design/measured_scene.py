@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, Dynamics, InputError
+from pliant.core import Array, Dynamics
 from pliant.design.marker_sampling import marker_observations, marker_points, marker_sampling
+from pliant.design.measurement_checks import body_size, check_size, check_units, steps_of
 from pliant.design.recording import MarkerRecording, checked_noise, control_table
 from pliant.design.static_scene import TestedQuantity, static_model, tested_quantity
 from pliant.design.static_test import StaticTest, controls_of_rows
@@ -19,8 +19,6 @@ Measurement = MarkerRecording | StaticTest
 # Without a known noise, residuals are counted in units of this fraction of the robot's size or of
 # the largest measured value; the unit of length of a fit has no effect on its result.
 UNIT_OF_RESIDUALS = 1e-3
-LARGEST_RATIO = 20.0  # of the extent of the markers to that of the robot; more is a wrong unit
-MAX_STEPS = 100_000  # of a recording; more is a wrong unit of time
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -82,15 +80,16 @@ def _recorded_scene(
     recording: MarkerRecording, model: Dynamics, noise: float | None, largest_offset: float
 ) -> MeasuredScene:
     model = recording.model or model
-    sampling = marker_sampling(marker_points(recording, model), model, recording.dim)
-    least, steps = (_steps(recording, model.dt, offset) for offset in (0.0, largest_offset))
+    weights = marker_points(recording, model)
+    sampling = marker_sampling(weights, model, recording.dim)
+    least, steps = (steps_of(recording, model.dt, offset) for offset in (0.0, largest_offset))
     markers = tuple(recording.markers or ())
     levels = recording.noise
     if levels is None and noise is not None:
         levels = checked_noise(recording.name, noise, len(markers))
-    body_size = _body_size(model)
-    _check_units(recording, body_size)
-    scale = np.full(len(markers), UNIT_OF_RESIDUALS * body_size) if levels is None else levels
+    size = body_size(model)
+    check_units(recording, weights, model)
+    scale = np.full(len(markers), UNIT_OF_RESIDUALS * size) if levels is None else levels
     values = np.asarray(recording.positions)
 
     def predict(states: Array, offset: float) -> Array:
@@ -124,62 +123,14 @@ def _held(controls: Array, steps: int) -> Array:
     return np.concatenate([controls, np.tile(controls[-1:], (steps - len(controls), 1))])
 
 
-def _steps(recording: MarkerRecording, dt: float, largest_offset: float) -> int:
-    """Return the number of steps [dt s] of a recording. Raises InputError for a wrong time base."""
-    clock = recording.clock()
-    if clock[0] < -1e-9:
-        raise InputError(
-            f"{recording.name} starts at {clock[0]:g} s, before time zero of the model. Shift its "
-            "times, or give offset=."
-        )
-    steps = int(np.ceil((clock[-1] + largest_offset) / dt - 1e-6))
-    if steps > MAX_STEPS:
-        raise InputError(
-            f"{recording.name} lasts {clock[-1]:g} s, which is {steps} steps of {dt:g} s. If its "
-            "times are in another unit, write it, as in 'time [ms]'; else cut it into pieces."
-        )
-    if len(clock) >= 10 and dt <= 0.1 and np.array_equal(clock, clock[0] + np.arange(len(clock))):
-        raise InputError(
-            f"The times of {recording.name} are {clock[0]:g}, {clock[1]:g}, {clock[2]:g}, ... as "
-            "numbers of frames are. Divide them by the frame rate [Hz]; if they are seconds, use a "
-            "model with dt above 0.1 s."
-        )
-    return max(1, steps)
-
-
-def _body_size(model: Any) -> float:
-    """Return the diagonal [m] of the body at rest."""
-    body = model.body
-    rest = body.rest.reshape(-1, body.dim)[body.is_position]
-    return float(np.linalg.norm(np.ptp(rest, axis=0))) or 1.0
-
-
-def _check_units(recording: MarkerRecording, body_size: float) -> None:
-    """Raise InputError if markers are spread much wider or narrower than the robot."""
-    first = np.asarray(recording.positions)
-    middle = np.nanmedian(first, axis=0)
-    extent = float(np.linalg.norm(np.ptp(middle, axis=0)))
-    if recording.points is not None:
-        known = float(np.linalg.norm(np.ptp(np.asarray(recording.points), axis=0)))
-        ratio = extent / known if known > 0.01 * body_size else 1.0
-    else:
-        ratio = max(extent / body_size, 1.0)
-    if not 1.0 / LARGEST_RATIO <= ratio <= LARGEST_RATIO:
-        raise InputError(
-            f"The markers of {recording.name} are {extent:.3g} m apart, {ratio:.3g} times as far "
-            "as on the robot at rest. Check the unit: load_recordings(..., units='mm'), or "
-            "'tip.x [mm]' in the file."
-        )
-
-
 def _tested_scene(test: StaticTest, model: Dynamics) -> MeasuredScene:
     quasistatic = static_model(test, model)
     same = quasistatic.params.size == model.params.size
     made: Dynamics = (
         quasistatic if same else WithUnusedParameters(model=quasistatic, params=model.params)
     )
-    names = [control.name for control in quasistatic.robot.controls]
-    controls = controls_of_rows(test, names, quasistatic.neutral_controls())
+    controls = controls_of_rows(test, quasistatic.robot.controls, quasistatic.neutral_controls())
+    check_size(test, quasistatic)
     values = np.asarray(test.values)
     unit = test.noise or UNIT_OF_RESIDUALS * (float(np.abs(values).max()) or 1.0)
     measured: TestedQuantity = tested_quantity(test, quasistatic)

@@ -78,6 +78,8 @@ class ParametrisedRobot:
         )
         if not self.parameters:
             raise InputError("A parametrised robot needs at least one shape parameter.")
+        if not callable(self.make):
+            require_kind("The robot of a ParametrisedRobot", self.make, Robot, "give a Robot")
         for name, parameter in self.parameters.items():
             if not isinstance(name, str) or not name or "." in name:
                 raise InputError(

@@ -20,6 +20,7 @@ from pliant.core import (
     require_number,
     require_positive,
 )
+from pliant.design.recording_table import check_control_units
 
 # a table (steps, n_controls), a function of time [s], or columns (n,) at the times by name
 RecordedControls = ArrayLike | Callable[[float], ArrayLike] | Mapping[str, ArrayLike]
@@ -39,6 +40,8 @@ class MarkerRecording:
     controls : (steps, n_controls) of the model's time steps; a function of time [s]; or columns
         (n,) at `times` by the name of the control, linear between them. Step k takes the value at
         its end, as robot files do. None: neutral controls.
+    control_units : units of columns of controls in a file, by name. They are compared with those of
+        the robot; the columns themselves are in SI units
     noise : standard deviation [m] of a coordinate, or one for each marker; None: unknown
     offset : time [s] of the model when the clock of the recording shows zero
     x0 : state (n_state,) at time zero of the model; None: that of the model
@@ -59,6 +62,7 @@ class MarkerRecording:
     markers: Sequence[str] | None = None
     points: ArrayLike | None = None
     controls: RecordedControls | None = None
+    control_units: Mapping[str, str] | None = None
     noise: ArrayLike | None = None
     offset: float = 0.0
     x0: ArrayLike | None = None
@@ -174,6 +178,8 @@ def _checked_times(name: str, times: Any) -> Array:
 def _checked_positions(name: str, positions: Any, n: int) -> Array:
     """Return positions (n, m, dim), NaN where a coordinate is missing."""
     try:
+        if np.iscomplexobj(positions):
+            raise TypeError
         rows = np.array(positions, float)
     except (TypeError, ValueError, OverflowError):
         raise InputError(
@@ -197,7 +203,7 @@ def _checked_positions(name: str, positions: Any, n: int) -> Array:
 def _checked_markers(name: str, markers: Any, positions: Array) -> tuple[str, ...]:
     count = positions.shape[1]
     if isinstance(markers, str) or (
-        markers is not None and not all(isinstance(marker, str) for marker in markers)
+        markers is not None and not all(isinstance(marker, str) and marker for marker in markers)
     ):
         raise InputError(f"{name}: the markers are {quoted(markers)}; give a list of names.")
     names = tuple(f"m{k}" for k in range(count)) if markers is None else tuple(markers)
@@ -234,8 +240,8 @@ def checked_noise(name: str, noise: Any, count: int) -> Array | None:
 def control_table(recording: MarkerRecording, model: Dynamics, steps: int, dt: float) -> Array:
     """Return the controls (steps, n_controls) of a recording on a model.
 
-    Raises InputError if the recording names controls that the model does not have, or has too few
-    rows."""
+    Raises InputError if the recording names controls that the model does not have, or has another
+    number of rows than steps."""
     given, name = recording.controls, recording.name
     if given is None:
         return np.tile(model.neutral_controls(), (steps, 1))
@@ -248,12 +254,13 @@ def control_table(recording: MarkerRecording, model: Dynamics, steps: int, dt: f
             [finite_array(f"{what} at {t:g} s", given(t), (model.n_controls,)) for t in ends]
         )
     table = finite_array(f"{name}: its table of controls", given, (None, model.n_controls))
-    if len(table) < steps:
+    if len(table) != steps:
         raise InputError(
-            f"{name} lasts {steps} steps of {dt:g} s, but has controls for "
-            f"{counted(len(table), 'step')}. Give a row for each step, or a shorter recording."
+            f"{name} lasts {counted(steps, 'step')} of {dt:g} s, but has controls for "
+            f"{counted(len(table), 'step')}. Give a row for each step, with the value at its end. "
+            "For values at the times of the samples give columns, controls={'NAME': ...}."
         )
-    return table[:steps]
+    return table
 
 
 def _named_controls(
@@ -274,6 +281,7 @@ def _named_controls(
             f"{recording.name} has no control '{absent[0]}'. Add a column 'u.{absent[0]}', with "
             "zeros if it was not used."
         )
+    check_control_units(recording.name, recording.control_units or {}, robot.controls)
     times = recording.clock()
     series = {
         name: finite_array(f"{recording.name}: the control '{name}'", columns[name], (len(times),))

@@ -104,6 +104,7 @@ def _recording(
             markers=read.markers,
             points=_rest_points(read, points),
             controls=read.controls or None,
+            control_units=read.control_units,
             noise=_noise(read.markers, noise),
             name=path.stem,
         )

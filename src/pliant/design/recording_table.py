@@ -4,34 +4,37 @@ import csv
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pliant.core import InputError, counted, nearest, quoted
 from pliant.store.files import translate_read_errors
 
 MAX_BYTES = 200_000_000  # of a file; longer recordings are split or thinned out
 MISSING = ("", "nan", "na", "n/a", "-", "null", "none")
-LENGTHS = {"m": 1.0, "dm": 0.1, "cm": 0.01, "mm": 1e-3, "um": 1e-6}
+# both characters that Unicode has for micro
+LENGTHS = {
+    "m": 1.0,
+    "dm": 0.1,
+    "cm": 0.01,
+    "mm": 1e-3,
+    "um": 1e-6,
+    "\u00b5m": 1e-6,
+    "\u03bcm": 1e-6,
+}
 TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0}
 VOLUMES = {"m^3": 1.0, "m3": 1.0, "l": 1e-3, "ml": 1e-6, "mm^3": 1e-9, "mm3": 1e-9}
-CONTROLS = {
-    "-": 1.0,
-    "1": 1.0,
-    "N": 1.0,
-    "mN": 1e-3,
-    "kN": 1e3,
-    "Pa": 1.0,
-    "kPa": 1e3,
-    "MPa": 1e6,
-    "bar": 1e5,
-    "mbar": 1e2,
-    "rad": 1.0,
-    "deg": math.pi / 180.0,
-    "N m": 1.0,
-    **LENGTHS,
+CONTROL_UNITS = {  # by the SI unit of the control
+    "-": {"-": 1.0, "1": 1.0},
+    "N": {"N": 1.0, "mN": 1e-3, "kN": 1e3},
+    "Pa": {"Pa": 1.0, "kPa": 1e3, "MPa": 1e6, "bar": 1e5, "mbar": 1e2},
+    "rad": {"rad": 1.0, "deg": math.pi / 180.0},
+    "N m": {"N m": 1.0},
+    "m": LENGTHS,
 }
+CONTROLS = {unit: factor for units in CONTROL_UNITS.values() for unit, factor in units.items()}
 UNITS = {*LENGTHS, *TIMES, *VOLUMES, *CONTROLS}
 _WITH_UNIT = re.compile(r"^(?P<name>.*?)\s*[\[(](?P<unit>[^\])]*)[\])]$")
 
@@ -78,6 +81,19 @@ class Table:
         return known[unit]
 
 
+def check_control_units(name: str, units: Mapping[str, str], controls: Sequence[Any]) -> None:
+    """Raise InputError if a control has another unit than the column of its name."""
+    for control in controls:
+        given = units.get(control.name, "-")
+        same = CONTROL_UNITS.get(control.unit, {given: 1.0})
+        if given not in CONTROL_UNITS["-"] and given not in same:
+            raise InputError(
+                f"{name}: the control '{control.name}' is in {given}, but that of the robot is in "
+                f"{'fractions (no unit)' if control.unit == '-' else control.unit}. Convert the "
+                "column, or correct its unit."
+            )
+
+
 def read_table(path: Path) -> Table:
     """Return the table in a text file. The separator is a comma, a semicolon or a tab; after a `#`
     a line is a comment. Raises InputError for a file that is no such table."""
@@ -91,7 +107,7 @@ def read_table(path: Path) -> Table:
     separator = max(",;\t", key=lines[0][1].count)
     cells = [(number, _split(line, separator)) for number, line in lines]
     names, units = _header(cells[0][1])
-    body = cells[1:]
+    body = [(number, row) for number, row in cells[1:] if any(row)]
     if body and _is_units_row(body[0][1]):
         units = tuple(new or old for new, old in zip(body[0][1], units, strict=False))
         body = body[1:]

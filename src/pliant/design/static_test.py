@@ -9,9 +9,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pliant.core import Array, InputError, finite_array, quoted, require_kind, require_positive
-from pliant.design.marker_columns import AXES, check_present, control_columns, control_factors
+from pliant.design.marker_columns import (
+    AXES,
+    check_present,
+    control_columns,
+    control_factors,
+    control_units,
+)
 from pliant.design.recording_files import recording_paths
-from pliant.design.recording_table import LENGTHS, VOLUMES, Table, read_table
+from pliant.design.recording_table import (
+    LENGTHS,
+    VOLUMES,
+    Table,
+    check_control_units,
+    read_table,
+)
 from pliant.robot import MomentLoad, PointLoad, SurfaceLoad
 
 TestLoad = PointLoad | SurfaceLoad | MomentLoad
@@ -32,6 +44,7 @@ class StaticTest:
     load : a constant load of the test, such as PointLoad(point=..., force=(0, 0, -1)) for 1 N
     factors : (n,) by which the load is multiplied in each row
     controls : (n, n_controls), or columns (n,) by the name of the control; None: neutral
+    control_units : units of columns of controls in a file, to compare them with the robot's
     effector, point : whose displacement was measured: an effector, or a material point (dim,) [m]
     direction : (dim,) along which `values` (n,) are measured; None: all coordinates (n, dim)
     cavity : a Pressure actuator; `values` are the changes of the volume of its cavity
@@ -55,6 +68,7 @@ class StaticTest:
     load: TestLoad | None = None
     factors: ArrayLike | None = None
     controls: ArrayLike | Mapping[str, ArrayLike] | None = None
+    control_units: Mapping[str, str] | None = None
     effector: str | None = None
     point: ArrayLike | None = None
     direction: ArrayLike | None = None
@@ -88,6 +102,11 @@ class StaticTest:
             raise InputError(
                 f"{self.name}: give load and factors together: the load of one unit, and its "
                 "multiple in each row."
+            )
+        if self.load is None and self.controls is None:
+            raise InputError(
+                f"{self.name} has neither a load nor controls, so nothing moves the robot. Give "
+                "load= with factors=, or controls=."
             )
         if self.load is None:
             return
@@ -174,16 +193,33 @@ def _static_test(path: Path, units: str | None, parts: Mapping[str, Any]) -> Sta
         rows.append([row.get(k, 0.0) for k in range(len(cells))])
     values = np.array(rows)
     found = values[:, list(measured)]
+    _check_quantity(table, parts)
     try:
         return StaticTest(
             values=found if len(measured) > 1 else found[:, 0],
             factors=values[:, table.columns.index("load")] if "load" in table.columns else None,
             controls={name: values[:, k] for name, k in controls.items()} or None,
+            control_units=control_units(table),
             name=path.stem,
             **parts,
         )
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def _check_quantity(table: Table, parts: Mapping[str, Any]) -> None:
+    """Raise InputError for displacements of a test of a volume, and the reverse."""
+    cavity = parts.get("cavity")
+    if cavity is not None and "volume" not in table.columns:
+        raise InputError(
+            f"{table.file} has no column 'volume', but the test measures the volume of the cavity "
+            f"{quoted(cavity)}. Rename its column, or give an effector or a point instead."
+        )
+    if cavity is None and "volume" in table.columns:
+        raise InputError(
+            f"{table.file} has a column 'volume', but the test measures a displacement. Give "
+            "cavity= instead of the effector or point, or rename the column."
+        )
 
 
 def _columns(table: Table, *names: str) -> list[int]:
@@ -210,10 +246,10 @@ def _measured_columns(table: Table, controls: set[int]) -> dict[int, str]:
     return {k: "m^3" if columns is found[2] else "" for columns in found for k in columns}
 
 
-def controls_of_rows(test: StaticTest, names: Sequence[str], neutral: Array) -> Array:
+def controls_of_rows(test: StaticTest, controls: Sequence[Any], neutral: Array) -> Array:
     """Return the controls (n + 1, n_controls) of the rows, first the neutral ones. Raises
     InputError for controls that the robot does not have."""
-    n = len(np.asarray(test.values))
+    n, names = len(np.asarray(test.values)), [control.name for control in controls]
     if test.controls is None:
         return np.tile(neutral, (n + 1, 1))
     if isinstance(test.controls, Mapping):
@@ -222,6 +258,7 @@ def controls_of_rows(test: StaticTest, names: Sequence[str], neutral: Array) -> 
                 f"{test.name} has the controls {quoted(', '.join(test.controls))}, but the robot "
                 f"has {quoted(', '.join(names))}. Give a column for each control."
             )
+        check_control_units(test.name, test.control_units or {}, controls)
         columns = [
             finite_array(f"{test.name}: the control '{name}'", test.controls[name], (n,))
             for name in names
