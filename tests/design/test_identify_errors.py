@@ -52,6 +52,7 @@ def test_a_model_without_parameters_names_the_design_that_is_needed():
         ([3], "A variable is '3'"),
         ("body.E", "The variables"),
         ([pl.problem.Variable("body.E", lower=4e4, upper=5e4)], "outside its bounds"),
+        ([pl.problem.Variable("body.E", start=-1e5)], "starts at -100000, .* needs a positive"),
     ],
 )
 def test_variables_that_do_not_fit_the_model(variables, message):
@@ -134,6 +135,23 @@ def test_displacements_in_millimetres_without_their_unit():
     )
     with pytest.raises(InputError, match=r"displacement of 2 m, .* 0\.0447 m large"):
         identify(test)
+
+
+def test_all_measurements_held_out():
+    with pytest.raises(InputError, match="All measurements are held out"):
+        identify([], held_out=recording())
+
+
+def test_smoothness_of_no_parameter_is_refused_before_the_fit():
+    smooth = pl.problem.FieldSmoothness(variable="cells.E")
+    with pytest.raises(InputError, match="about no parameter of the model"):
+        check_fit(MODEL, recording(), ["body.E"], terms=[smooth])
+
+
+def test_a_folder_that_is_a_file_is_refused_before_the_fit(tmp_path):
+    (tmp_path / "notes").write_text("")
+    with pytest.raises(InputError, match=r"because .*notes is a file"):
+        identify(folder=tmp_path / "notes" / "fit")
 
 
 def test_times_as_numbers_of_frames():

@@ -102,6 +102,7 @@ WRONG = {  # what: (text, arguments, parts of the message)
     "empty": ("\n", {}, ("is empty", "Write")),
     "cell count": ("time,tip.x,tip.y\n0,1,2\n1,2\n", {}, ("line 3", "2 cells for 3 columns")),
     "text": ("time,tip.x,tip.y\n0,1,2\n1,left,2\n", {}, ("line 3", "'left'", "no number")),
+    "underscore": ("time,tip.x,tip.y\n0,1_0,2\n", {}, ("line 2", "'1_0'", "no number")),
     "infinite": ("time,tip.x,tip.y\n0,inf,2\n", {}, ("line 2", "infinite")),
     "order": ("time,tip.x,tip.y\n0,1,2\n0.2,1,2\n0.1,1,2\n", {}, ("line 4", "not after 0.2 s")),
     "repeated": ("time,tip.x,tip.y\n0,1,2\n0,1,2\n", {}, ("line 3", "not after")),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import pliant as pl
-from pliant.core import Array
+from pliant.core import Array, InputError
 from pliant.design import (
     ParametrisedRobot,
     RadialStretch,
@@ -201,3 +201,18 @@ def test_length_downwards_moves_chambers_of_a_hanging_arm(kind: Any) -> None:
     np.testing.assert_array_equal(found.points[held], robot.mesh.points[held])
     chamber = np.unique(found.corners[found.regions["left4"]])
     np.testing.assert_allclose(np.ptp(found.points[chamber][:, 1]), 0.33 / 5)
+
+
+def test_the_robot_of_one_parameter_takes_a_number_and_make_must_be_a_robot():
+    strip = pl.Robot(
+        shape=pl.geometry.Rectangle(size=(0.1, 0.02)),
+        divisions=(2, 1),
+        order=1,
+        material=pl.Material(E=1e5, nu=0.35),
+        supports=[pl.Support(region="x-")],
+    )
+    length = {"length": Stretch(axis="x", value=0.1)}
+    longer = ParametrisedRobot(make=strip, parameters=length).robot_at(0.12)
+    assert np.ptp(longer.mesh().points[:, 0]) == pytest.approx(0.12)
+    with pytest.raises(InputError, match=r"The robot of a ParametrisedRobot is '3'.*give a Robot"):
+        ParametrisedRobot(make=3, parameters=length)

@@ -143,6 +143,7 @@ def test_an_interrupted_task_is_resumed(folder):
         ('{ "body.E" = [1e4', '{ "body.nu" = [1e4', r"task.bounds: There are bounds of 'body.nu'"),
         ("[1e4, 1e5]", "[1e5, 1e6]", "outside its bounds"),
         ("iterations = 20", "iterations = 0", r"task.iterations: This is 0"),
+        ("iterations = 20", "tolerance = -1", "The tolerance is -1"),
         ("iterations = 20", 'method = "newton"', "no optimisation method 'newton'"),
         ("iterations = 20", "offset = 0.1", "no key 'offset' here; did you mean 'offsets'"),
         ('["mocap/*.csv"]', '["../*.csv"]', "outside the folder of this file"),

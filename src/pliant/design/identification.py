@@ -139,14 +139,15 @@ def check_fit(
     """Return the objective of a fit, and the measurements that are held out. The arguments are
     those of `identify`, which this function checks."""
     _check_variables(model, variables)
-    _check_terms(terms)
+    _check_terms(model, terms)
     limit = _checked_offset(offsets)
     level = None if noise is None else require_positive("The noise", noise, "m")
     given, others = _listed(measurements), _listed(() if held_out is None else held_out)
     check_different(given, others)
     fitted = _scenes(model, given, level, limit)
     if not fitted:
-        raise InputError("There are no measurements; give recordings or static tests.")
+        what = "All measurements are held out" if others else "There are no measurements"
+        raise InputError(f"{what}; give recordings or static tests to fit.")
     objective = FitObjective(
         problem=_problem(model, fitted, variables, terms),
         measured=fitted,
@@ -193,7 +194,7 @@ def _is_variable(name: str, known: Sequence[str]) -> bool:
     return any(one == name or one.startswith(f"{name}.") for one in known)
 
 
-def _check_terms(terms: Any) -> None:
+def _check_terms(model: Dynamics, terms: Any) -> None:
     require_kind("The terms", terms, (list, tuple), "give a list such as [FieldSmoothness(...)]")
     for term in terms:
         if not isinstance(term, ParameterTerm):
@@ -201,6 +202,7 @@ def _check_terms(terms: Any) -> None:
                 f"One of the terms is a {type(term).__name__}, but a fit takes terms of the "
                 "parameters alone, such as pl.problem.FieldSmoothness(variable='cells.E')."
             )
+        term.attach_parameters(model)
 
 
 def _checked_offset(offsets: Any) -> float:
@@ -219,8 +221,8 @@ def _check_count(objective: FitObjective, has_terms: bool) -> None:
     count, n = sum(objective.counts), len(objective.start)
     if count <= n and not has_terms:
         raise InputError(
-            f"There are {counted(count, 'measured coordinate')} for {counted(n, 'unknown')}. Give "
-            "more recordings or markers, or fit fewer parameters."
+            f"Too few data: {counted(count, 'measured coordinate')} for {counted(n, 'unknown')}. "
+            "Give more recordings or markers, or fit fewer parameters."
         )
 
 

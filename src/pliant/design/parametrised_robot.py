@@ -172,10 +172,12 @@ class ParametrisedRobot:
         return np.array([float(parameter.value) for parameter in self.parameters.values()])
 
     def values_array(self, values: Mapping[str, float] | Array) -> Array:
-        """Return values (m,) in the order of the parameters, of a dict or an array. Names that a
-        dict leaves out keep their start value."""
+        """Return values (m,) in the order of the parameters, of a dict or an array, or the number
+        of the only one. Names that a dict leaves out keep their start value."""
         if not isinstance(values, Mapping):
-            return finite_array("The shape parameters", values, (len(self.parameters),))
+            alone = len(self.parameters) == 1 and np.ndim(values) == 0
+            given = [values] if alone else values
+            return finite_array("The array of shape parameters", given, (len(self.parameters),))
         out = self.params_start
         for name, value in values.items():
             if name not in self.parameters:

@@ -54,6 +54,8 @@ class Table:
         if text.lower() in MISSING:
             return math.nan
         try:
+            if "_" in text:  # which Python's float accepts
+                raise ValueError
             value = float(text.replace(",", ".") if self.decimal_comma else text)
         except ValueError:
             raise self.error(

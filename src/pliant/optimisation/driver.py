@@ -106,7 +106,7 @@ def optimise(
     """
     made = _objective(objective)
     chosen = checked_method(method)
-    stopping = _checked_stopping(iterations, tolerance)
+    stopping = checked_stopping(iterations, tolerance)
     evaluator = Evaluator(objective=made, start=_start(made, start))
     if evaluator.m and not chosen.handles_constraints:
         raise InputError(
@@ -152,7 +152,9 @@ def checked_method(method: Any) -> OptimisationMethod:
     return method
 
 
-def _checked_stopping(iterations: Any, tolerance: Any) -> Stopping:
+def checked_stopping(iterations: Any, tolerance: Any) -> Stopping:
+    """Return when a search ends. Raises InputError for an impossible number of iterations or
+    tolerance."""
     if not is_integer(iterations) or iterations < 1:
         raise InputError(
             f"The number of iterations is {quoted(iterations)}; give a whole number, 1 or more."

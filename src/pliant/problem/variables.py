@@ -363,7 +363,12 @@ def _param_block(
     value = problem.parameter_values[at : at + size]
     first = _entries(param.name, variable.start, (size,), value, "start")
     log = variable.scale == "log" or (variable.scale is None and param.name.endswith(LOG_SCALED))
-    if log and not (param.lower >= 0.0 and np.all(first > 0.0)):
+    if log and param.lower >= 0.0 and np.any(first <= 0.0):
+        raise InputError(
+            f"The variable '{param.name}' starts at {first.min():g}, but its logarithmic scale "
+            "needs a positive start. Give another start=, or a number as its scale."
+        )
+    if log and param.lower < 0.0:
         raise InputError(
             f"The variable '{param.name}' has a logarithmic scale, but it can be zero or negative; "
             "give a number as its scale."

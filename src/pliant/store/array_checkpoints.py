@@ -48,8 +48,8 @@ class CheckpointKind:
         return os.path.lexists(check_path("The folder", folder) / self.file)
 
     def check_folder(self, folder: str | Path | None, resume: bool) -> None:
-        """Raise InputError if there is nothing to resume, or if a checkpoint would be
-        overwritten."""
+        """Raise InputError if there is nothing to resume, if a checkpoint would be overwritten, or
+        if a part of the path is a file."""
         noun = self.noun
         article = "An" if noun[0] in "aeiou" else "A"
         if folder is None:
@@ -67,6 +67,13 @@ class CheckpointKind:
                 f"The folder {folder} already has {article.lower()} {noun}, which would be "
                 "overwritten. Continue it with resume=True, or give another folder."
             )
+        else:
+            for part in (Path(folder), *Path(folder).parents):
+                if part.exists() and not part.is_dir():
+                    raise InputError(
+                        f"The folder {folder} cannot be made, because {part} is a file. Give "
+                        "another folder."
+                    )
 
     def damaged(self, file: Path | str, why: str) -> InputError:
         """Return the error of a damaged file."""

@@ -17,7 +17,7 @@ from pliant.design import (
 )
 from pliant.design.identification import check_fit
 from pliant.design.recording_files import recording_paths
-from pliant.optimisation.driver import checked_method
+from pliant.optimisation.driver import checked_method, checked_stopping
 from pliant.optimisation.result import OPTIMISATION
 from pliant.problem import FieldSmoothness, Variable
 from pliant.report.outcome import write_trajectory
@@ -111,6 +111,7 @@ def check_identification(task: Task, model: Linearizable) -> str:
     objective = task.objective
     assert isinstance(objective, IdentificationObjective)
     checked_method(objective.method)
+    checked_stopping(objective.iterations, objective.tolerance)
     arguments = fit_arguments(objective)
     check_fit(model, **arguments)
     return read_measurements(objective).summary()
