@@ -37,7 +37,8 @@ from pliant.problem.observations import (
 from pliant.problem.scenes import Scene, check_same_parameters
 from pliant.problem.smoothness import ParameterCost, ParameterTerm
 from pliant.problem.terms import Effort, Goal, Path, Term
-from pliant.problem.variables import CONTROLS, Variable, VariableLayout, layout_of
+from pliant.problem.variable_blocks import layout_of
+from pliant.problem.variables import CONTROLS, Variable, VariableLayout
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
