@@ -175,6 +175,8 @@ def test_an_interrupted_fit_is_resumed_bit_for_bit(tmp_path, method):
     )
     assert len(part.history) == 3
     assert "interrupted" in part.status.text
+    assert part.correlation is None
+    assert "no intervals. Continue it with resume=True" in part.notes[0]
     with pytest.raises(InputError, match="already has"):
         pl.identify(model(), recordings()[:2], NAMES, folder=tmp_path, **options)
     with pytest.raises(InputError, match="differs in"):

@@ -11,6 +11,7 @@ from pliant.design.residuals import CORRELATED, Prediction
 from pliant.dynamics import Rollout, simulate
 from pliant.optimisation import ObjectiveEvaluation, OptimisationResult
 
+WITHOUT_INTERVALS = "The fit was interrupted, so it has no intervals. Continue it with resume=True."
 UNRELIABLE_NOISE = 1.5  # ratio of the residuals to the noise above which the model does not fit
 
 
@@ -21,12 +22,14 @@ def fit_of(
     *,
     intervals: bool,
 ) -> Fit:
-    """Return the fit at the best variables of an optimisation. `others` are held out."""
+    """Return the fit at the best variables of an optimisation. `others` are held out. There are no
+    intervals after an interrupt, because they may take long."""
     z, problem = found.z, objective.problem
     predictions, motion = _predictions(objective, found)
     params = problem.layout.params(z[: objective.n_inner])
     held_out, failures = _held_out(others, params)
-    at_solution = objective.jacobian(z) if intervals else None
+    wanted = intervals and not found.interrupted
+    at_solution = objective.jacobian(z) if wanted else None
     known = all(one.known_noise for one in objective.measured)
     spread = estimates(objective, z, at_solution, known_noise=known, history=found.history)
     return Fit(
@@ -39,6 +42,7 @@ def fit_of(
         history=found.history,
         status=found.status,
         notes=(
+            *((WITHOUT_INTERVALS,) if intervals and found.interrupted else ()),
             *_notes(spread, predictions, at_solution),
             *failures,
         ),
