@@ -78,6 +78,20 @@ def test_gradient_by_a_length_contains_the_initial_state(made, kind):
         assert found[k] == pytest.approx(slope, rel=1e-5, abs=1e-12)
 
 
+def test_the_value_of_an_initial_state_follows_the_shape():
+    model = shape_model(pl.ImplicitEuler)
+    goal = pl.Goal(effector="tip", target=(0.05, 0.03), time=0.005)
+    problem = pl.Problem(
+        model=model, steps=1, terms=[goal], variables=["shape.length", "initial.position"]
+    )
+    z = np.array(problem.layout.start)
+    z[0] = problem.layout.blocks[0].scaled(np.array([LENGTH]))[0]
+    values = problem.layout.values(z)
+    assert values["shape.length"] == pytest.approx(LENGTH)
+    n = model.space.n_dofs
+    np.testing.assert_allclose(values["initial.position"], model.initial_state(p=[LENGTH])[:n])
+
+
 def test_a_model_with_a_fixed_start_gives_a_loop_with_a_fixed_start():
     model = shape_model(pl.ImplicitEuler).at()
     assert not isinstance(loop(model), ParametrisedStart)

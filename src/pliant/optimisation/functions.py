@@ -16,6 +16,16 @@ from pliant.optimisation.objective import (
 )
 
 
+def bounded_start(start: Any, lower: Any, upper: Any) -> dict[str, Array]:
+    """Return the fields start, lower and upper of an objective as arrays (n,). Raises InputError
+    for wrong shapes, and for a start outside the bounds."""
+    made = finite_array("The start of an objective", start, (None,))
+    low = bound_array("lower", lower, -np.inf, len(made))
+    high = bound_array("upper", upper, np.inf, len(made))
+    check_bounds(made, (low, high))
+    return {"start": made, "lower": low, "upper": high}
+
+
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FunctionObjective:
@@ -51,11 +61,8 @@ class FunctionObjective:
     samples: int = 1
 
     def __post_init__(self) -> None:
-        start = finite_array("The start of an objective", self.start, (None,))
-        object.__setattr__(self, "start", start)
-        object.__setattr__(self, "lower", bound_array("lower", self.lower, -np.inf, len(start)))
-        object.__setattr__(self, "upper", bound_array("upper", self.upper, np.inf, len(start)))
-        check_bounds(start, self.bounds)
+        for name, value in bounded_start(self.start, self.lower, self.upper).items():
+            object.__setattr__(self, name, value)
 
     @property
     def bounds(self) -> tuple[Array, Array]:
@@ -112,11 +119,8 @@ class ResidualObjective:
     upper: float | Array | None = None
 
     def __post_init__(self) -> None:
-        start = finite_array("The start of an objective", self.start, (None,))
-        object.__setattr__(self, "start", start)
-        object.__setattr__(self, "lower", bound_array("lower", self.lower, -np.inf, len(start)))
-        object.__setattr__(self, "upper", bound_array("upper", self.upper, np.inf, len(start)))
-        check_bounds(start, self.bounds)
+        for name, value in bounded_start(self.start, self.lower, self.upper).items():
+            object.__setattr__(self, name, value)
 
     @property
     def bounds(self) -> tuple[Array, Array]:

@@ -12,7 +12,6 @@ from pliant.core import (
     Linearizable,
     ParametrisedStart,
     StepError,
-    initial_state_at,
 )
 from pliant.planners.checkpoints import Checkpoints, run_schedule, sweep
 from pliant.planners.reverse_run import Adjoint, ReverseRun, RunFailed
@@ -46,13 +45,6 @@ class SceneRun:
         """Whether the initial state depends on the parameters."""
         return self.problem.x0 is None and isinstance(self.problem.model, ParametrisedStart)
 
-    def start(self, inputs: SceneInputs) -> Array:
-        """Return the initial state (n_state,)."""
-        x, space = self.problem.initial_state, self.problem.model.space
-        if self.starts_by_params and inputs.params is not None:
-            x = initial_state_at(self.problem.model, inputs.params)
-        return x if inputs.change is None else space.integrate(x, inputs.change)
-
     def begin(self) -> ReverseRun:
         """Return the run, before its first step."""
         inputs = self.inputs()
@@ -62,7 +54,7 @@ class SceneRun:
             self.problem,
             inputs.controls,
             params=inputs.params,
-            start=self.start(inputs),
+            start=self.layout.initial_state(self.k, inputs),
             extra=self.extra,
         )
 

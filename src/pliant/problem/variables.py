@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pliant.core import Array, InputError, quoted, require_kind
+from pliant.core import Array, InputError, initial_state_at, quoted, require_kind
 
 if TYPE_CHECKING:
     from pliant.problem.problem import Problem
@@ -174,9 +174,7 @@ class VariableLayout:
     def _initial_value(self, block: VariableBlock, z: Array) -> Array:
         """Return the part of the initial state of the first scene of a block."""
         scene = self.problem.scene_problems[block.scenes[0]]
-        change = self.inputs(z, block.scenes[0]).change
-        assert change is not None
-        x = scene.model.space.integrate(scene.initial_state, change)
+        x = self.initial_state(block.scenes[0], self.inputs(z, block.scenes[0]))
         part = block.name.split("[")[0].removeprefix(INITIAL).removeprefix(".")
         return x if not part else np.asarray(getattr(scene.model.space.split(x), part))
 
@@ -200,6 +198,15 @@ class VariableLayout:
                 change = np.zeros(size) if change is None else change
                 change[block.target] = v - block.reference
         return SceneInputs(controls=controls, params=params, change=change)
+
+    def initial_state(self, scene: int, inputs: SceneInputs) -> Array:
+        """Return the initial state (n_state,) of a scene. That of a model whose start depends on
+        its parameters, such as a shape, follows them."""
+        problem = self.problem.scene_problems[scene]
+        x = problem.initial_state
+        if problem.x0 is None and inputs.params is not None:
+            x = initial_state_at(problem.model, inputs.params)
+        return x if inputs.change is None else problem.model.space.integrate(x, inputs.change)
 
     def params(self, z: Array) -> Array:
         """Return the parameters (n_params,) of the model."""
