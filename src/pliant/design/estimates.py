@@ -63,8 +63,8 @@ def estimates(
     plain = _with_iterates(_values(objective, z), objective, history)
     if found is None or found.failed:
         return Estimates(items=plain, correlation=None, undetermined=())
-    stretch = np.concatenate([_stretch(one, objective, z) for one in plain])
-    jacobian, residuals = np.asarray(found.jacobian) * stretch, np.asarray(found.residuals)
+    ratio = np.concatenate([_scale_ratio(one, objective) for one in plain])
+    jacobian, residuals = np.asarray(found.jacobian) * ratio, np.asarray(found.residuals)
     m = sum(objective.counts)
     prior = jacobian[m:].T @ jacobian[m:] if len(jacobian) > m else None
     spread = uncertainty(
@@ -159,7 +159,8 @@ def _relative_scale(one: Estimate, objective: FitObjective) -> Array:
     return np.maximum(scale, np.abs(one.value)) if known and not one.log else scale
 
 
-def _stretch(one: Estimate, objective: FitObjective, z: Array) -> Array:
+def _scale_ratio(one: Estimate, objective: FitObjective) -> Array:
+    """Return the change (size,) of the scaled variable for a unit change of theta."""
     return _relative_scale(one, objective) / _scale(one, objective)
 
 

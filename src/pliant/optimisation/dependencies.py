@@ -43,7 +43,7 @@ class Dependencies:
                     if CONTROLS in scene.variable_names:
                         self.pending.pop(self.term(k, index), None)
                     elif self.term(k, index) in self.pending:
-                        self.record_dead(self.term(k, index), k)
+                        self.record_independent(self.term(k, index), k)
 
     def check_parameter_terms(self) -> None:
         """Raise InputError for a term of a parameter that is no variable."""
@@ -63,7 +63,7 @@ class Dependencies:
             for part in parts
         )
 
-    def record_dead(self, term: Term, k: int) -> None:
+    def record_independent(self, term: Term, k: int) -> None:
         """Note that a term has no gradient in scene k. Raises InputError if that is so in all."""
         if term not in self.pending:
             return
@@ -131,4 +131,4 @@ class Dependencies:
             if g.any():
                 self.pending.pop(term, None)
             elif adjoint.seeds or adjoint.seen:
-                self.record_dead(term, k)
+                self.record_independent(term, k)

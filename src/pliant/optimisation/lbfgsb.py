@@ -67,12 +67,12 @@ class LbfgsOptimiser:
     stopping: Stopping
     value: float = 0.0
     first_value: float = 0.0
-    reach: float = 0.0  # largest change of a variable without pairs
+    largest_change: float = 0.0  # of a variable in a step without pairs
     pairs: deque[tuple[Array, Array]] = field(default_factory=lambda: deque(maxlen=LBFGS_PAIRS))
 
     def __post_init__(self) -> None:
         self.z, self.gradient = self.evaluator.start, np.zeros(self.evaluator.n)
-        self.reach = self.method.first_step
+        self.largest_change = self.method.first_step
 
     def first(self) -> Iterate:
         """Return the start."""
@@ -91,7 +91,7 @@ class LbfgsOptimiser:
         z, found = self._line_search(d)
         if found is None and self.pairs:  # start again from the gradient
             self.pairs.clear()
-            self.reach = self.method.first_step
+            self.largest_change = self.method.first_step
             d, gain = self._step()
             z, found = self._line_search(d)
         if found is None:
@@ -102,7 +102,7 @@ class LbfgsOptimiser:
         if s @ y > 1e-8 * np.linalg.norm(s) * np.linalg.norm(y):
             self.pairs.append((s, y))
         else:
-            self.reach *= 2.0
+            self.largest_change *= 2.0
         self.z, self.value = z, found.value
         self.gradient = np.array(found.gradient, float)
         return self._iterate(float(np.abs(s).max()))
@@ -111,7 +111,7 @@ class LbfgsOptimiser:
         """Return the minimiser of the quadratic model within the bounds, and its decrease."""
         g = self.gradient
         lower, upper = (bound - self.z for bound in self.evaluator.bounds)
-        first = float(np.abs(g).max()) / self.reach or 1.0
+        first = float(np.abs(g).max()) / self.largest_change or 1.0
         B = bfgs_approximation(len(g), first, list(self.pairs))
         d = -B.solve(g)
         if np.any(d < lower) or np.any(d > upper):
@@ -162,7 +162,7 @@ class LbfgsOptimiser:
             values={
                 "value": self.value,
                 "first_value": self.first_value,
-                "reach": self.reach,
+                "largest_change": self.largest_change,
                 "n_pairs": len(self.pairs),
             },
         )
@@ -173,7 +173,7 @@ class LbfgsOptimiser:
         self.pairs = restored_pairs(state.arrays["pairs"], int(state.values["n_pairs"]))
         self.value = float(state.values["value"])
         self.first_value = float(state.values["first_value"])
-        self.reach = float(state.values["reach"])
+        self.largest_change = float(state.values["largest_change"])
 
 
 def shortening(change: float, slope: float) -> float:

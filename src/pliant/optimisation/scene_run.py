@@ -74,9 +74,9 @@ class SceneRun:
         """Return the run, the adjoints of its outputs and their gradients (n,) by z."""
         run = self.begin()
         adjoints = sweep(run, run_schedule(run, checkpoints), outputs)
-        return run, adjoints, [self.pull(adjoint) for adjoint in adjoints]
+        return run, adjoints, [self.adjoint_gradient(adjoint) for adjoint in adjoints]
 
-    def pull(self, adjoint: Adjoint) -> Array:
+    def adjoint_gradient(self, adjoint: Adjoint) -> Array:
         """Return the gradient (n,) by z of an output with a finished adjoint."""
         space, inputs = self.problem.model.space, self.inputs()
         change = np.zeros(space.tangent_size) if inputs.change is None else inputs.change
