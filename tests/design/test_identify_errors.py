@@ -193,7 +193,7 @@ def test_noise_of_some_measurements_only():
         identify([recording(noise=1e-3), recording()])
 
 
-def test_static_tests_on_particles():
+def test_static_tests_on_particles_and_with_shape_parameters():
     test = StaticTest(
         values=[0.001, 0.002],
         load=pl.PointLoad(point=(0.04, 0.01), force=(0.0, -1.0)),
@@ -204,6 +204,11 @@ def test_static_tests_on_particles():
     model = pl.MaterialPoint(ROBOT, dt=0.005, cell=0.01, design=["body.E"])
     with pytest.raises(InputError, match="needs equilibria"):
         identify(test, model=model)
+    length = pl.design.Stretch(axis="x", value=0.04, lower=0.02, upper=0.08)
+    robot = pl.Robot(**{**PLATE, "actuators": {}})
+    shape = pl.design.ParametrisedRobot(make=robot, parameters={"length": length})
+    with pytest.raises(InputError, match="cannot be fitted with shape parameters"):
+        identify(test, ["shape.length"], model=shape.model(pl.Quasistatic))
 
 
 def test_start_values_that_cannot_be_simulated():

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pliant.core import Array, InputError, counted, finite_array, nearest
+from pliant.design.shape_model import ShapeModel
 from pliant.design.static_test import StaticTest
 from pliant.dynamics import Quasistatic
 from pliant.dynamics.implicit import WITHOUT_EFFECT
@@ -29,6 +30,11 @@ class TestedQuantity(Protocol):
 def static_model(test: StaticTest, model: Any) -> Quasistatic:
     """Return the quasistatic model of a test, with its load. It has the parameters of the model
     that act on equilibria. Raises InputError for a model without a mesh."""
+    if isinstance(model, ShapeModel):
+        raise InputError(
+            f"The static test {test.name} cannot be fitted with shape parameters. Fit them to "
+            "recordings, or fit the test with a model without them."
+        )
     if not hasattr(model, "equations"):
         raise InputError(
             f"The static test {test.name} needs equilibria, which {type(model).__name__} does not "
