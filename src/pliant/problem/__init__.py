@@ -8,6 +8,7 @@
 
 from pliant.problem import paths
 from pliant.problem.accumulators import Accumulated, AccumulatedCost
+from pliant.problem.at_rest import AtRest
 from pliant.problem.constraints import (
     AugmentedLagrangianLoss,
     Ball,
@@ -39,6 +40,7 @@ from pliant.problem.variables import SceneInputs, Variable, VariableBlock, Varia
 __all__ = [
     "Accumulated",
     "AccumulatedCost",
+    "AtRest",
     "AugmentedLagrangianLoss",
     "Ball",
     "Constraint",
