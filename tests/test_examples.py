@@ -315,6 +315,15 @@ def test_pytorch_guide_code_runs() -> None:
     assert names["weights"].grad.abs().max().item() > 0.0
 
 
+def test_co_designed_arm_swings_up_with_less_pressure() -> None:
+    fixed, both, share = (
+        numbers(line.split(":")[1]) for line in output("14_swing_up.py").splitlines()
+    )
+    assert max(fixed[1], both[1]) < 1e-2  # of the goal region and of the velocity at the end
+    assert share[0] == pytest.approx(both[0] / fixed[0], abs=0.01)
+    assert share[0] < 0.75  # as in the paper
+
+
 def test_hanging_arm_becomes_long_enough() -> None:
     for line in output("15_lengthen_arm.py").splitlines():
         stretched, length, distance = numbers(line.split(":")[1])

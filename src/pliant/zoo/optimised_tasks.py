@@ -19,9 +19,10 @@ def optimise_in(
     *,
     iterations: int,
     seed: int = 0,
+    start: Array | None = None,
 ) -> OptimisationResult:
     """Optimise in a folder of the run. With its `resume`, an optimisation there is continued, else
-    it is replaced.
+    it is replaced. `start` (n,) are the first scaled variables, by default those of the objective.
 
     Raises KeyboardInterrupt if it is interrupted."""
     folder = run.folder / name
@@ -32,6 +33,7 @@ def optimise_in(
         method,
         iterations=iterations,
         seed=seed,
+        start=start,
         folder=folder,
         resume=run.resume and OPTIMISATION.exists(folder),
         progress=run.progress,
