@@ -216,3 +216,20 @@ def test_the_robot_of_one_parameter_takes_a_number_and_make_must_be_a_robot():
     assert np.ptp(longer.mesh().points[:, 0]) == pytest.approx(0.12)
     with pytest.raises(InputError, match=r"The robot of a ParametrisedRobot is '3'.*give a Robot"):
         ParametrisedRobot(make=3, parameters=length)
+
+
+def test_jacobian_by_a_length_is_that_of_the_adjoint_and_takes_one_first_step(monkeypatch) -> None:
+    """The initial state of BDF2 depends on the shape by a step of backward Euler."""
+    robot = ParametrisedRobot(make=arm(order=1), parameters={"length": length()})
+    model = robot.model(pl.BDF2, dt=0.02, design=["body.E"])
+    goal = pl.Goal(effector="tip", target=np.zeros(model.dim), time=0.04)
+    problem = pl.Problem(model=model, steps=2, terms=[goal], variables=["shape.length", "body.E"])
+    objective = pl.optimisation.ProblemObjective(problem)
+    z, steps = objective.start + 0.05, []
+    step = pl.ImplicitEuler.step
+    monkeypatch.setattr(
+        pl.ImplicitEuler, "step", lambda *given, **more: steps.append(0) or step(*given, **more)
+    )
+    by_jacobian = objective.jacobian(z).gradient
+    assert len(steps) < 5  # not one for each number of the state
+    np.testing.assert_allclose(by_jacobian, objective.gradient(z).gradient, rtol=1e-8)

@@ -8,7 +8,7 @@ import numpy as np
 
 from pliant.actuators.cable import AttachedCable
 from pliant.bodies import COMPLEX_STEP
-from pliant.core import Array, InputError, Step
+from pliant.core import Array, InputError, Linearization, Step
 from pliant.dynamics import BDF2, ImplicitEuler
 from pliant.dynamics.shape_changes import check_shape_support, state_columns
 from pliant.geometry.cells import signed_volumes
@@ -78,6 +78,31 @@ class SolidShape:
         """Return dx'/ds (n_state, m) of a step of this shape's model that ends at a time [s]."""
         return state_columns(self.model, step.tape, self.changes, end, solve)
 
+    def first_step(self, p: Array | None) -> tuple[Linearization, Array]:
+        """Return the derivative of the step of backward Euler that gives BDF2 its initial
+        acceleration, and its columns (n_state, m) by the shape. The last one is kept, because the
+        derivative of an initial state takes a vjp for each of its entries."""
+        key = b"" if p is None else p.tobytes()
+        if key not in self._first_steps:
+            self._first_steps.clear()
+            self._first_steps[key] = self._linearized_first_step(p)
+        return self._first_steps[key]
+
+    @cached_property
+    def _first_steps(self) -> dict[bytes, tuple[Linearization, Array]]:
+        return {}
+
+    def _linearized_first_step(self, p: Array | None) -> tuple[Linearization, Array]:
+        model: BDF2 = self.model
+        h, eq = model.dt, model.equations
+        euler = ImplicitEuler(model.robot, dt=h, solver_options=model.solver_options, equations=eq)
+        first, second = (eq.place_supports(eq.body.rest, t) for t in (h, 2.0 * h))
+        v = np.where(eq.held, (second - first) / h, 0.0)
+        start = np.concatenate([eq.body.rest, v])
+        step = euler.step(start, model.neutral_controls(), p)
+        lin = euler.linearize(step)
+        return lin, state_columns(euler, step.tape, self.changes, h, lin.solve)
+
 
 def initial_acceleration_pullback(
     shape: SolidShape, bar: Array, p: Array | None
@@ -85,21 +110,13 @@ def initial_acceleration_pullback(
     """Return the gradient (n_dofs,) by the rest positions of the initial state of BDF2 and the one
     (n_params,) by all parameters at fixed rest positions, for the gradient `bar` (n_state,) by this
     state. Its acceleration is that of one step of backward Euler."""
-    model: BDF2 = shape.model
-    h, eq = model.dt, model.equations
     b0, b1, b2 = np.split(bar, 3)
     # the earlier positions are q + h^2/2 a and q + 2 h^2 a, with a = (q' - q) / h^2
     by_acceleration = 0.5 * b1 + 2.0 * b2
-    euler = ImplicitEuler(model.robot, dt=h, solver_options=model.solver_options, equations=eq)
-    q, first, second = (eq.place_supports(eq.body.rest, t) for t in (0.0, h, 2.0 * h))
-    v = np.where(eq.held, (second - first) / h, 0.0)
-    start = np.concatenate([eq.body.rest, v])
-    step = euler.step(start, model.neutral_controls(), p)
+    lin, columns = shape.first_step(p)
     x_bar = np.concatenate([by_acceleration, np.zeros_like(by_acceleration)])
-    lin = euler.linearize(step)
-    columns = state_columns(euler, step.tape, shape.changes, h, lin.solve)
     by_x, _, by_p = lin.vjp(x_bar)
-    q_bar = b0 + b1 + b2 + by_x[: q.size] - by_acceleration
+    q_bar = b0 + b1 + b2 + by_x[: b0.size] - by_acceleration
     return q_bar, np.concatenate([by_p, columns.T @ x_bar])
 
 
