@@ -36,6 +36,9 @@ RULES: dict[str, Callable] = {
     "BDF2": lambda robot, design: pl.BDF2(robot, dt=DT, design=design),
     "SemiImplicit": lambda robot, design: pl.SemiImplicit(robot, dt=DT, design=design),
     "MaterialPoint": lambda robot, design: pl.MaterialPoint(robot, dt=DT, cell=0.05, design=design),
+    "MaterialPoint total": lambda robot, design: pl.MaterialPoint(
+        robot, dt=DT, cell=0.05, design=design, transfer="total"
+    ),
     "Condensed": lambda robot, design: Condensed(
         model=pl.SemiImplicit(robot, dt=DT, design=design), derivative="exact"
     ),
@@ -592,12 +595,12 @@ ROBOTS: dict[str, Case] = {
         ),
         control=(0.9,),
         design=("body.E", "cells.nu", "body.density", "cells.volume", "contact0.friction"),
-        rules=("MaterialPoint",),
+        rules=("MaterialPoint", "MaterialPoint total"),
     ),
     "particles box": Case(
         robot=solid("box", 1, "fixed-corotated", power=2, actuators=flesh("box")),
         control=(6e3, 3e3),
-        rules=("MaterialPoint",),
+        rules=("MaterialPoint", "MaterialPoint total"),
     ),
     "particles thrust": Case(
         robot=solid(
@@ -611,12 +614,12 @@ ROBOTS: dict[str, Case] = {
             },
         ),
         control=(0.6, -0.4, 0.8),
-        rules=("MaterialPoint",),
+        rules=("MaterialPoint", "MaterialPoint total"),
     ),
     "particles hand": Case(
         robot=solid("plane", 1, "fixed-corotated", held=None, actuators=hand("plane")),
         control=(0.01, -0.005, 0.2),
-        rules=("MaterialPoint",),
+        rules=("MaterialPoint", "MaterialPoint total"),
     ),
     # A cable that pushes
     "continued plane-1": Case(

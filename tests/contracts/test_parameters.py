@@ -149,7 +149,7 @@ MOVING_ONLY = (*DAMPING, "contact0.friction")
 
 def rules_of(name):
     if name.startswith("particles"):
-        return ("MaterialPoint",)
+        return ("MaterialPoint", "MaterialPoint total")
     return MOVING if name == "pebbles" else LINEAR
 
 
@@ -207,7 +207,7 @@ def test_step_with_parameters_is_that_of_the_robot_with_their_values(moved, rng,
     robot = model.robot_with_params(p)
     other = (
         replace(model, robot=robot, design=(), body=None)
-        if rule == "MaterialPoint"
+        if rule.startswith("MaterialPoint")
         else RULES[rule](robot, ())
     )
     got, expected = model.step(x, u, p, 3), other.step(x, u, None, 3)
@@ -388,7 +388,9 @@ class Anchor:
         return AttachedAnchor(weights=weights, offset=-np.array([self.position]), k=self.k)
 
 
-@pytest.mark.parametrize("rule", ["Quasistatic", "SemiImplicit", "MaterialPoint"])
+@pytest.mark.parametrize(
+    "rule", ["Quasistatic", "SemiImplicit", "MaterialPoint", "MaterialPoint total"]
+)
 def test_actuator_of_the_user_has_parameters(rng, rule):
     anchor = Anchor(point=(0.19, 0.05), position=(0.3, 0.1), k=5.0)
     robot = solid("plane", 1, "neo-hookean", actuators={"anchor": anchor})

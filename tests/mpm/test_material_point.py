@@ -177,7 +177,7 @@ def test_motion_does_not_depend_on_position_in_space(rng, dim):
     x = stirred(model, rng)
     near, away = run(model, 10, x, U)[-1], run(model, 10, x + far, U)[-1]
     np.testing.assert_allclose(away - far, near, atol=1e-9 * np.abs(near).max())
-    a, b = (model.step(y, U).tape.box for y in (near, away))
+    a, b = (model.step(y, U).tape.region for y in (near, away))
     assert a[3:] == b[3:]
 
 
@@ -189,7 +189,7 @@ def test_grid_does_not_grow_during_long_flight():
         step = model.step(x, [])
         assert step.status, step.status.text
         x = step.x
-        sizes.append(step.tape.box.nx * step.tape.box.ny)
+        sizes.append(step.tape.region.nx * step.tape.region.ny)
     np.testing.assert_allclose(
         model.space.position(x) - model.body.rest,
         np.tile([120.0, 80.0], model.body.n_particles),

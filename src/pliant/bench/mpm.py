@@ -30,7 +30,6 @@ from pliant.core import Array, PliantError
 from pliant.geometry import Box, Rectangle
 from pliant.materials import Material
 from pliant.mpm import MaterialPoint
-from pliant.mpm.substeps import Substeps
 from pliant.robot import Robot
 
 REPEATS = 5
@@ -96,11 +95,10 @@ def run_ours(scene: MpmScene, *, threads: int = 1, repeats: int = REPEATS) -> Mp
 
 def _gradient_times(model: MaterialPoint, step: Any, x_bar: Array) -> tuple[float, float]:
     """Return the times [s] of a run that stores every substep, and of its adjoint."""
-    t = step.tape
-    sweep = Substeps(model=model, coefficients=t.coefficients, u=t.u, box=t.box)
+    sweep: Any = model.taped_substeps(step)
     start_time = time.perf_counter()
     substeps, (grid_bar, _) = (
-        sweep.tape_substeps(sweep.arrays(t.x), model.substeps),
+        sweep.tape_substeps(sweep.arrays(step.tape.x), model.substeps),
         sweep.empty_grid(),
     )
     stored = time.perf_counter()

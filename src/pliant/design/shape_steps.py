@@ -138,6 +138,10 @@ class ParticleShape:
                 f"The design names {VOLUME}, but the shape parameters already change the volumes; "
                 "remove it."
             )
+        if options.get("transfer") == "total":
+            raise InputError(
+                'The transfer "total" has no derivative by the shape; take transfer="updated".'
+            )
         options = {**options, "design": [*design, VOLUME]}
         model = MaterialPoint(robot.reference, **options)
         options |= {"substeps": model.substeps}
@@ -178,7 +182,8 @@ class ParticleShape:
     @property
     def _home(self) -> Any:
         """The particles of the start shape."""
-        return self.model.body.reference or self.model.body
+        body: Any = self.model.body
+        return body.reference or body
 
     def _check_supports(self, points: Array) -> None:
         """Raise `InputError` if a held surface leaves its plane: nodes of a fixed grid hold it."""

@@ -14,6 +14,7 @@ from pliant.bodies import AttachableBody, Solid
 from pliant.core import Array, Dynamics, InputError, Observer, Space, finite_array, quoted
 from pliant.geometry import Domain
 from pliant.learning.material_points import body_of
+from pliant.mpm.reference_grid import ReferenceGrid
 
 
 @final
@@ -113,6 +114,10 @@ def _field_of(model: Dynamics, body: AttachableBody, cells: Array) -> tuple[Grad
         rows = gradient_rows(body, cells)
         field = NodalGradients(space=model.space, rows=rows, dim=body.dim)
         return field, body.cells.weights[cells].ravel()
+    if isinstance(body, ReferenceGrid):
+        chosen = (cells[:, None] * body.dim + np.arange(body.dim)).ravel()
+        rows = body.gradient_rows[chosen]
+        return NodalGradients(space=model.space, rows=rows, dim=body.dim), body.volumes()[cells]
     if "deformation" in model.space.parts:
         return ParticleGradients(space=model.space, particles=cells, dim=body.dim), body.volumes()[
             cells

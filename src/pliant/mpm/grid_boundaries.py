@@ -11,13 +11,13 @@ from scipy.spatial import cKDTree
 from pliant.core import Array, InputError
 from pliant.mpm.grid import SEPARATE, SLIP, STICKY, BoundaryConditions, GridBox
 from pliant.mpm.particles import Particles
+from pliant.mpm.reference_grid import HALF_LAYER, HOLD_MARGIN, ReferenceGrid
+from pliant.mpm.surface_points import surface_points
 from pliant.robot import Robot
 
 CONDITION_KINDS = {"separate": SEPARATE, "slip": SLIP, "sticky": STICKY}
 MAX_CACHED_BOXES = 16  # grids whose conditions are cached, for the adjoint
 HOLD_DEPTH = 2.0  # [cells] behind a held surface within which nodes are held
-# [cells] beside a held surface within which nodes are held: the support of a particle at its edge
-HOLD_MARGIN = 1.501
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -26,7 +26,7 @@ class Boundaries:
     behind a held surface. Raises InputError for supports and contacts that a grid cannot have."""
 
     robot: Robot
-    body: Particles
+    body: Particles | ReferenceGrid
     cell: float  # [m]
 
     def __post_init__(self) -> None:
@@ -44,6 +44,10 @@ class Boundaries:
                     "there; start it outside."
                 )
         self._held  # noqa: B018
+
+    @property
+    def _particles(self) -> Particles:
+        return self.body.particles if isinstance(self.body, ReferenceGrid) else self.body
 
     def on(self, box: GridBox, friction: Array) -> BoundaryConditions:
         """Return the conditions on the nodes of a box; `friction` (n_contacts,) replaces that of
@@ -70,7 +74,7 @@ class Boundaries:
             axis=-1,
         ).reshape(-1, 3)
         at = self.cell * (index + first)[:, :dim]
-        found = [self._support(at)] if self._held else []
+        found = [self.support(at)] if self._held else []
         for k, contact in enumerate(self.robot.contacts):
             d, n, _ = contact.evaluate(at)
             inside = np.flatnonzero(d <= 0.0)
@@ -117,7 +121,7 @@ class Boundaries:
                     f"{', '.join(self.body.mesh.surfaces)}."
                 )
             axes = [axis for axis in range(self.body.dim) if "xyz"[axis] in support.axes]
-            points, normals = self._surface(support.region)
+            points, normals, _ = surface_points(self._particles, support.region, self.cell)
             if not axes:
                 raise InputError(
                     f"The support on '{support.region}' along '{support.axes}' holds nothing of "
@@ -126,32 +130,13 @@ class Boundaries:
             out.append((cKDTree(points), normals, axes))
         return out
 
-    def _surface(self, name: str) -> tuple[Array, Array]:
-        """Return points on a named surface, at most a third of a cell apart, and their outward
-        normals."""
-        mesh, dim = self.body.mesh, self.body.dim
-        corners = mesh.points[mesh.facets(name)[:, :dim]]
-        longest = float(np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2).max())
-        n = int(np.ceil(3.0 * longest / self.cell))
-        if dim == 2:
-            normal = (corners[:, 1] - corners[:, 0]) @ np.array([[0.0, -1.0], [1.0, 0.0]])
-            grid = np.stack([np.linspace(0, 1, n + 1), 1.0 - np.linspace(0, 1, n + 1)], axis=1)
-        else:
-            normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-            i, j = np.array([(i, j) for i in range(n + 1) for j in range(n + 1 - i)]).T
-            grid = np.stack([i, j, n - i - j], axis=1) / n
-        inward = self.body.rest.reshape(-1, dim)[
-            self.body.tree.query(corners.mean(axis=1))[1]
-        ] - corners.mean(axis=1)
-        normal *= -np.sign(np.sum(normal * inward, axis=1))[:, None]
-        normal /= np.linalg.norm(normal, axis=1, keepdims=True)
-        return np.einsum("ga,fai->fgi", grid, corners).reshape(-1, dim), np.repeat(
-            normal, len(grid), axis=0
-        )
-
-    def _support(self, at: Array) -> tuple[Array, Array, Array, Array]:
+    def support(
+        self, at: Array, *, nearest_layer: bool = False
+    ) -> tuple[Array, Array, Array, Array]:
         """Return the nodes, normals, kinds and owners of supports. A held axis is a slip condition
-        with the normal along it."""
+        with the normal along it. The nodes are those on and behind the surface, or only the layer
+        that is nearest to it."""
+        lowest, deepest = (-HALF_LAYER, HALF_LAYER) if nearest_layer else (-1e-6, HOLD_DEPTH)
         nodes, normals = [], []
         for tree, outward, axes in self._held:
             distance, nearest = tree.query(at, distance_upper_bound=2.0 * HOLD_DEPTH * self.cell)
@@ -160,8 +145,8 @@ class Boundaries:
             depth = np.sum(offset * n, axis=1)
             beside = np.abs(offset - depth[:, None] * n).max(axis=1)
             chosen = near[
-                (depth >= -1e-6 * self.cell)
-                & (depth <= HOLD_DEPTH * self.cell)
+                (depth >= lowest * self.cell)
+                & (depth <= deepest * self.cell)
                 & (beside <= HOLD_MARGIN * self.cell)
             ]
             for axis in axes:

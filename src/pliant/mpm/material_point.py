@@ -1,15 +1,16 @@
 """The material point method as a Dynamics [Spielberg2021]: explicit substeps of particles and a
 grid under one control, and their adjoint.
 
-The state has positions, velocities, the affine velocity field C and the deformation gradient F of
-every particle. A step keeps only its initial state. The adjoint simulates the substeps again, with
-as many of them on tape as the memory allows.
+With the updated Lagrangian transfer, the state has positions, velocities, the affine velocity field
+C and the deformation gradient F of every particle. With the total Lagrangian one, it has positions
+and velocities of the nodes of a grid in the rest shape. A step keeps only its initial state. The
+adjoint simulates the substeps again, with as many of them on tape as the memory allows.
 """
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
-from typing import final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import scipy.sparse as sp
@@ -40,6 +41,7 @@ from pliant.kernels.threads import run_kernel
 from pliant.materials import FRICTION
 from pliant.mpm.grid import GridBox, ParticleData, SubstepParameters
 from pliant.mpm.grid_boundaries import Boundaries
+from pliant.mpm.node_contacts import NodeContacts
 from pliant.mpm.particle_forces import (
     ParticleForce,
     highest_frequency,
@@ -54,7 +56,9 @@ from pliant.mpm.particle_model import (
     stable_substep,
 )
 from pliant.mpm.particles import Particles, extreme_particles
-from pliant.mpm.substeps import LEFT_GRID, ParticleCoefficients, Substeps
+from pliant.mpm.reference_grid import ReferenceGrid
+from pliant.mpm.substeps import LEFT_GRID, ParticleCoefficients, Substeps, inversion_text
+from pliant.mpm.total_substeps import TRAVELLED, TotalSubsteps
 from pliant.robot import Robot
 from pliant.robot.actuation import for_each_actuator
 from pliant.robot.parameters import general_parameters, robot_with
@@ -63,6 +67,7 @@ WITHOUT_EFFECT = {
     r"contact\d+\.stiffness": "has no effect on MaterialPoint, whose grid meets an obstacle "
     "without springs; remove it, or take ImplicitEuler."
 }
+TRANSFERS = ("updated", "total")
 MAX_NEIGHBOUR_GAP = 2.5  # [cells] between rest neighbours; beyond three they share no node
 MIN_MARGIN = 2  # [cells] of the grid around the particles
 MAX_MARGIN_FROM_REST = 64  # [cells] that a body may move in a step from rest
@@ -76,7 +81,17 @@ class MaterialPointTape:
     x: Array
     u: Array
     coefficients: ParticleCoefficients
-    box: GridBox
+    # of the updated Lagrangian transfer; of the other, the nodes that may touch each obstacle
+    region: "GridBox | list[Array]"
+
+
+class ParticleFields(NamedTuple):
+    """The fields of the particles in a state."""
+
+    position: Array  # (n, dim) [m]
+    velocity: Array  # (n, dim) [m/s]
+    rate: Array  # (n, dim, dim) [1/s] of the deformation gradient
+    deformation: Array  # (n, dim, dim) deformation gradient
 
 
 @final
@@ -87,12 +102,14 @@ class MaterialPoint:
     `substeps`.
 
     `cell` [m] is the grid's cell and `per_cell` the number of particles along its edge. `seeding`
-    is "lattice" or "jitter" with `rng_seed`. `design` names the parameters to differentiate by,
-    such as "soft.E", "cells.density", "cells.volume" or "contact0.friction". `memory` [bytes]
-    limits what `pullback` keeps of a step; with None it has as many segments as each has substeps.
-    With precision "float32" the substeps take half the memory. The particles `body` are sampled if
-    they are left out. Raises `InputError` for a cell larger than the body and for unstable
-    substeps.
+    is "lattice" or "jitter" with `rng_seed`. The grid of the `transfer` "updated" is that of the
+    current positions, and separate bodies may collide. With "total" it is that of the rest shape:
+    one connected body, which cannot tear numerically. `design` names the parameters to
+    differentiate by, such as "soft.E", "cells.density", "cells.volume" or "contact0.friction".
+    `memory` [bytes] limits what `pullback` keeps of a step; with None it has as many segments as
+    each has substeps. With precision "float32" the substeps take half the memory. The particles
+    `body` are sampled if they are left out. Raises `InputError` for a cell larger than the body and
+    for unstable substeps.
 
     >>> import numpy as np, pliant as pl
     >>> block = pl.Robot(
@@ -116,16 +133,19 @@ class MaterialPoint:
     design: Sequence[str] = ()
     memory: float | None = None
     precision: str = "float64"
-    body: Particles = None  # type: ignore[assignment]
+    transfer: str = "updated"
+    body: Particles | ReferenceGrid = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         require_kind("The robot", self.robot, Robot, "make one with pliant.Robot(...)")
         object.__setattr__(self, "dt", check_dt(self.dt))
         object.__setattr__(self, "cell", require_positive("The grid's cell", self.cell, "m"))
         _check_precision_and_memory(self.precision, self.memory)
-        if self.body is None:
-            body = sample_body(self.robot, self.cell, self.per_cell, self.seeding, self.rng_seed)
-            object.__setattr__(self, "body", body)
+        if self.transfer not in TRANSFERS:
+            raise InputError(
+                f"There is no transfer '{self.transfer}'; {nearest(self.transfer, TRANSFERS)}"
+            )
+        object.__setattr__(self, "body", self._made_body())
         substeps = checked_substeps(self.robot, self.body, self.dt, self.cell, self.substeps)
         object.__setattr__(self, "substeps", substeps)
         for part in (
@@ -134,12 +154,25 @@ class MaterialPoint:
             "stresses",
             "load",
             "boundaries",
+            "node_contacts",
             "params",
             "substep_parameters",
         ):
             getattr(self, part)  # raise InputError now, not at the first step
         for name in self.robot.effectors:
             self.effector_rows(name)
+
+    def _made_body(self) -> Particles | ReferenceGrid:
+        """Return the given or sampled body, of the kind that the transfer needs."""
+        body = self.body
+        if body is None:
+            body = sample_body(self.robot, self.cell, self.per_cell, self.seeding, self.rng_seed)
+        particles = body.particles if isinstance(body, ReferenceGrid) else body
+        if not self.is_total:
+            return particles
+        return ReferenceGrid(
+            particles=particles, cell=self.cell, supports=tuple(self.robot.supports)
+        )
 
     def __repr__(self) -> str:
         return (
@@ -153,9 +186,17 @@ class MaterialPoint:
     def dim(self) -> int:
         return self.body.dim
 
+    @property
+    def is_total(self) -> bool:
+        """Whether the transfer is total Lagrangian."""
+        return self.transfer == "total"
+
     @cached_property
     def space(self) -> Space:
         n, d = self.body.n_particles, self.dim
+        if self.is_total:
+            size = self.body.rest.size
+            return Space(parts=("position", "velocity"), n_dofs=size, rate=(0.0, 1.0))
         return Space(
             parts=("position", "velocity", "affine", "deformation"),
             n_dofs=n * d,
@@ -209,7 +250,10 @@ class MaterialPoint:
         deformation: Array | None = None,
     ) -> Array:
         """Return the state with given positions [m] and velocities [m/s] (n_dofs,), affine fields
-        [1/s] and deformation gradients (n, dim, dim)."""
+        [1/s] and deformation gradients (n, dim, dim). The last two belong to the transfer "updated"
+        only; those of "total" follow from the nodes."""
+        if self.is_total:
+            return self._state_of_nodes(position, velocity, affine, deformation)
         n, d = self.body.n_particles, self.dim
         q = finite_array("The position", position, (n * d,), "m")
         v = (
@@ -228,6 +272,33 @@ class MaterialPoint:
             else finite_array("The deformation gradient", deformation, (n, d, d))
         )
         return np.concatenate([q, v, C.ravel(), F.ravel()])
+
+    def _state_of_nodes(
+        self, position: Array, velocity: Array | None, *others: Array | None
+    ) -> Array:
+        if any(other is not None for other in others):
+            raise InputError(
+                'The state of the transfer "total" has positions and velocities of nodes only; '
+                "leave out the affine field and the deformation."
+            )
+        n = self.space.n_dofs
+        q = finite_array("The position", position, (n,), "m")
+        v = np.zeros(n) if velocity is None else velocity
+        return np.concatenate([q, finite_array("The velocity", v, (n,), "m/s")])
+
+    def particles(self, x: Array) -> ParticleFields:
+        """Return the fields of the particles in a state (n_state,)."""
+        parts, d = self.space.split(x), self.dim
+        if isinstance(self.body, ReferenceGrid):
+            q, v = parts.position, parts.velocity
+            W, gradient = self.body.weights, self.body.deformation
+            return ParticleFields(
+                W @ q.reshape(-1, d), W @ v.reshape(-1, d), gradient(v), gradient(q)
+            )
+        F, C = parts.deformation.reshape(-1, d, d), parts.affine.reshape(-1, d, d)
+        return ParticleFields(
+            parts.position.reshape(-1, d), parts.velocity.reshape(-1, d), C @ F, F
+        )
 
     # Parameters
 
@@ -330,9 +401,16 @@ class MaterialPoint:
         for actuator, (_, part) in zip(robot.actuators.values(), self._controls, strict=True):
             if isinstance(actuator, StressActuator):
                 strengths[part] = actuator.strength
+        data, node_mass = self._cast(particle_data), np.zeros(0)
+        sorted_data = data
+        if isinstance(self.body, ReferenceGrid):
+            sorted_data = ParticleData(*(part[self.body.order] for part in data))
+            node_mass = self.body.node_masses(particle_data.mass)
         return ParticleCoefficients(
             fields=fields,
-            particle_data=self._cast(particle_data),
+            particle_data=data,
+            sorted_data=sorted_data,
+            node_mass=node_mass,
             friction=np.array([contact.friction for contact in robot.contacts]),
             strengths=strengths,
             substep=self._substep_parameters(robot),
@@ -407,6 +485,15 @@ class MaterialPoint:
     def boundaries(self) -> Boundaries:
         return Boundaries(robot=self.robot, body=self.body, cell=self.cell)
 
+    @cached_property
+    def node_contacts(self) -> NodeContacts | None:
+        """The supports and contacts of the nodes of a total Lagrangian transfer."""
+        if not isinstance(self.body, ReferenceGrid):
+            return None
+        contacts = NodeContacts(boundaries=self.boundaries, body=self.body)
+        contacts.held  # noqa: B018
+        return contacts
+
     @property
     def substep_parameters(self) -> SubstepParameters:
         return self._default_coefficients.substep
@@ -450,7 +537,23 @@ class MaterialPoint:
                     f"substeps={int(np.ceil(self.dt / (DEFAULT_FRACTION * wave)))}."
                 ),
             )
-        self._box(x, 0)  # raises InputError for an invalid state; later failures are in the status
+        advance = self._advance_nodes if self.is_total else self._advance_particles
+        new, failed, region = advance(x, u, coefficients)
+        if failed:
+            return Step(x, _failed(failed))
+        tape = MaterialPointTape(
+            owner=self, x=x, u=u.copy(), coefficients=coefficients, region=region
+        )
+        if self.is_total:
+            return Step(new, Status(text="done", iterations=self.substeps), tape)
+        return Step(new, self._check_result(new), tape)
+
+    def _advance_particles(
+        self, x: Array, u: Array, coefficients: ParticleCoefficients
+    ) -> tuple[Array, str, GridBox]:
+        """Return the new state, the reason of a failure (or an empty text) and the grid, which is
+        enlarged until no particle leaves it."""
+        box = self._box(x, 0)  # raises for an invalid state; later failures are in the status
         distance = (
             np.abs(self.space.velocity(x)).reshape(-1, self.dim).max(axis=0) * self.dt / self.cell
         )
@@ -459,11 +562,10 @@ class MaterialPoint:
         most = np.minimum(MIN_MARGIN + self.substeps, np.maximum(MAX_MARGIN_FROM_REST, 4 * margin))
         while True:
             try:
-                substeps = Substeps(
-                    model=self, coefficients=coefficients, u=u, box=self._box(x, margin)
-                )
+                box = self._box(x, margin)
             except InputError as error:
-                return Step(x, _failed(str(error)))
+                return x, str(error), box
+            substeps = Substeps(model=self, coefficients=coefficients, u=u, box=box)
             new, failed = run_kernel(substeps.forward, self.body.n_particles, x)
             if failed != LEFT_GRID or np.all(margin >= most):
                 break
@@ -473,15 +575,27 @@ class MaterialPoint:
                 f"A particle moves more than {margin.min()} cells in a step of {self.dt:g} s; "
                 f"take a smaller dt, smaller controls or more than {self.substeps} substeps."
             )
-        if failed:
-            return Step(x, _failed(failed))
-        return Step(
-            new,
-            self._check_result(new),
-            MaterialPointTape(
-                owner=self, x=x, u=u.copy(), coefficients=coefficients, box=substeps.box
-            ),
-        )
+        return new, failed, box
+
+    def _advance_nodes(
+        self, x: Array, u: Array, coefficients: ParticleCoefficients
+    ) -> tuple[Array, str, list[Array]]:
+        """Return the new state, the reason of a failure (or an empty text) and the nodes that may
+        touch each obstacle, of which there are more until no node moves further."""
+        assert self.node_contacts is not None
+        positions = self.space.position(x).reshape(-1, self.dim)
+        speed = float(np.abs(self.space.velocity(x)).max()) * np.sqrt(self.dim)
+        reach = MIN_MARGIN * self.cell + 1.5 * self.dt * speed
+        while True:
+            limit = reach if self.robot.contacts else np.inf
+            candidates = self.node_contacts.near(positions, limit)
+            substeps = TotalSubsteps(
+                model=self, coefficients=coefficients, u=u, candidates=candidates
+            )
+            new, failed, travel = run_kernel(substeps.forward, self.body.n_particles, x, limit)
+            if failed != TRAVELLED:
+                return new, failed, candidates
+            reach = 2.0 * travel
 
     def _box(self, x: Array, margin: Array | int) -> GridBox:
         """Return the grid around the particles, with a margin [cells] along each axis. Its corners
@@ -522,10 +636,7 @@ class MaterialPoint:
             position, parts.deformation.reshape(n, d * d), self.body.rest_neighbours
         )
         if J <= 0.0:
-            return _failed(
-                f"Particle {p}, at {position[p].round(4)} m, is inverted; take more "
-                "substeps, smaller controls or a stiffer material."
-            )
+            return _failed(inversion_text(p, position[p]))
         if gap > MAX_NEIGHBOUR_GAP * self.cell:
             a, b = self.body.rest_neighbours[which]
             return _failed(
@@ -538,16 +649,21 @@ class MaterialPoint:
     def pullback(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]:
         """Return the gradients of x_bar . x' by x, u and p. Raises InputError for a failed step."""
         check_step(step, self)
-        t: MaterialPointTape = step.tape
         bar = finite_array("x_bar", x_bar, (self.space.size,))
-        substeps = Substeps(model=self, coefficients=t.coefficients, u=t.u, box=t.box)
-        return run_kernel(substeps.backward, self.body.n_particles, t.x, bar)
+        substeps = self.taped_substeps(step)
+        return run_kernel(substeps.backward, self.body.n_particles, step.tape.x, bar)
+
+    def taped_substeps(self, step: Step) -> Substeps | TotalSubsteps:
+        """Return the substeps of a step, for its adjoint."""
+        t: MaterialPointTape = step.tape
+        if isinstance(t.region, GridBox):
+            return Substeps(model=self, coefficients=t.coefficients, u=t.u, box=t.region)
+        return TotalSubsteps(model=self, coefficients=t.coefficients, u=t.u, candidates=t.region)
 
     def peak_bytes(self, step: Step) -> int:
         """Return a bound [bytes] on the memory of states, grids and gradient in `pullback`."""
         check_step(step, self)
-        t: MaterialPointTape = step.tape
-        substeps = Substeps(model=self, coefficients=t.coefficients, u=t.u, box=t.box)
+        substeps: Any = self.taped_substeps(step)
         return substeps.schedule(substeps.gradient(np.zeros(self.space.size)))[1]
 
     def schedule(self, tape: int, state: int, fixed: int) -> Schedule:

@@ -14,6 +14,7 @@ from pliant.bodies import Potential, parameters_of
 from pliant.core import Array
 from pliant.mpm.grid import node_weights
 from pliant.mpm.particles import Particles
+from pliant.mpm.reference_grid import ReferenceGrid
 from pliant.robot import Robot
 from pliant.robot.actuation import for_each_actuator
 
@@ -116,7 +117,7 @@ def parameter_gradient(
     return -float(np.sum(slope * (force.weights @ bar[force.particles])))
 
 
-def particle_potentials(robot: Robot, body: Particles) -> list[ParticleForce]:
+def particle_potentials(robot: Robot, body: Particles | ReferenceGrid) -> list[ParticleForce]:
     """Return the potentials of the actuators that act on a few particles, not by stress."""
     made = for_each_actuator(
         robot,
@@ -130,7 +131,7 @@ def particle_potentials(robot: Robot, body: Particles) -> list[ParticleForce]:
 
 
 def highest_frequency(
-    potentials: list[ParticleForce], robot: Robot, body: Particles, cell: float
+    potentials: list[ParticleForce], robot: Robot, body: Particles | ReferenceGrid, cell: float
 ) -> float:
     """Return the highest angular frequency [rad/s] of the potentials on the grid, by power
     iteration on their stiffness at rest with taut cables."""
@@ -142,10 +143,7 @@ def highest_frequency(
         body.rest.reshape(-1, body.dim),
     )
     u = np.where(np.isfinite(low), low, neutral - 0.01 * np.maximum(np.abs(neutral), 1.0))
-    W = node_weights(at, cell)
-    node_mass = W.T @ (body.fields.density * body.volumes())
-    has_mass = node_mass > 0.0  # a node half a cell beyond the last particle has weight zero
-    W, node_mass = W[:, has_mass], node_mass[has_mass]
+    W, node_mass = _node_inertia(body, cell)
     x, size = np.random.default_rng(0).standard_normal(at.shape), 0.0
     for _ in range(30):
         x /= np.linalg.norm(x)
@@ -157,6 +155,18 @@ def highest_frequency(
         if size == 0.0:
             break
     return float(np.sqrt(size))
+
+
+def _node_inertia(body: Particles | ReferenceGrid, cell: float) -> tuple[sp.csr_matrix, Array]:
+    """Return the weights (n, k) of the body's points at the nodes that move, and the nodes' masses
+    (k,) [kg]."""
+    mass = body.fields.density * body.volumes()
+    if isinstance(body, ReferenceGrid):
+        return sp.identity(body.n_nodes, format="csr"), body.node_masses(mass)
+    W = node_weights(body.rest.reshape(-1, body.dim), cell)
+    node_mass = W.T @ mass
+    has_mass = node_mass > 0.0  # a node half a cell beyond the last particle has weight zero
+    return W[:, has_mass], node_mass[has_mass]
 
 
 def _on_particles(group: str, potential: Potential, part: slice) -> ParticleForce:

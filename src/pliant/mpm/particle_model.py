@@ -9,6 +9,7 @@ from pliant.core import InputError, is_integer, quoted
 from pliant.geometry.particle_sampling import sample_particles
 from pliant.mpm.particle_forces import highest_frequency, particle_potentials
 from pliant.mpm.particles import Particles
+from pliant.mpm.reference_grid import ReferenceGrid
 from pliant.robot import Robot
 
 STABLE_FRACTION = 0.9  # of a cell that a pressure wave may cross in a substep; more is unstable
@@ -79,7 +80,7 @@ def _wave_speed(fields: MaterialFields) -> float:
 
 
 def checked_substeps(
-    robot: Robot, body: Particles, dt: float, cell: float, substeps: int | None
+    robot: Robot, body: Particles | ReferenceGrid, dt: float, cell: float, substeps: int | None
 ) -> int:
     """Return the number of substeps per step [s], by default one that is stable.
 

@@ -146,7 +146,7 @@ class Particles:
             near = self._interpolating_particles(x)
             rows += [k] * len(near)
             cols += near.tolist()
-            data += _affine_weights(self.samples.points[near] - x).tolist()
+            data += affine_weights(self.samples.points[near] - x).tolist()
         return sp.csr_matrix((data, (rows, cols)), shape=(len(at), self.n_particles))
 
     def _interpolating_particles(self, x: Array) -> Array:
@@ -205,7 +205,7 @@ class Particles:
         return self.tree.query_pairs(1.1 * self.spacing(), output_type="ndarray")
 
 
-def _affine_weights(away: Array) -> Array:
+def affine_weights(away: Array) -> Array:
     """Return weights (k,) of points at `away` (k, dim) [m] that reproduce affine functions at the
     origin, larger for closer points. For points in a plane, functions affine in it."""
     size = np.linalg.norm(away, axis=1)

@@ -35,11 +35,84 @@ class ParticleCoefficients:
 
     fields: MaterialFields
     particle_data: ParticleData
+    sorted_data: ParticleData  # in the order of the compiled loops
+    node_mass: Array  # (n_nodes,) [kg] of a reference grid; empty for the updated transfer
     friction: Array  # (n_contacts,)
     strengths: Array  # (n_controls,) [-] of the actuators that act by stress, one for others
     substep: SubstepParameters
     forces: Sequence[ParticleForce]  # of the other actuators
     frequency: float = 0.0  # [rad/s] the highest of forces with changed parameters
+
+
+def stress_of_actuators(
+    model: "MaterialPoint", coefficients: ParticleCoefficients, u: Array
+) -> Array:
+    """Return the actuators' stress (n, dim^2) [Pa] in the material frame; empty without any."""
+    n = model.body.n_particles if model.stresses else 0
+    out = np.zeros((n, model.dim**2), model.precision)
+    for (particles, S), part in model.stresses:
+        out[particles] += (coefficients.strengths * u)[part][0] * S.ravel()
+    return out
+
+
+def gradient_by_stress(model: "MaterialPoint", by_stress: Array) -> Array:
+    """Return the gradient (n_controls,) by the strength times the control of each actuator that
+    acts by stress, from that (n, dim^2) by their stress."""
+    out = np.zeros(model.n_controls)
+    for (particles, S), part in model.stresses:
+        out[part] += float(np.sum(by_stress[particles] @ S.ravel()))
+    return out
+
+
+def gradient_by_parameters(
+    model: "MaterialPoint",
+    coefficients: ParticleCoefficients,
+    *,
+    particles: tuple[Array, ...],
+    by_friction: Array,
+    by_gravity_velocity: Array,
+    by_decay: float,
+    by_viscosity: float,
+    by_forces: dict[str, float],
+    by_strength: Array,
+) -> Array:
+    """Return the gradient (n_params,) by the design parameters, from those by the mass, volume, E
+    and nu of each particle (the last two may be empty), by the friction of each contact, by the
+    velocity that gravity gives in a substep, by the logarithm of the decay, by the stiffness
+    damping, by parameters of actuators, and by the strength of each control."""
+    n, (mass, volume, E, nu) = model.body.n_particles, particles
+    fields, data = coefficients.fields, coefficients.particle_data
+    tau, decay = coefficients.substep.tau, coefficients.substep.decay
+    others = {
+        "cells.volume": volume + fields.density * mass,
+        "damping.mass": np.array([-tau * decay * by_decay]),
+        "damping.stiffness": np.array([by_viscosity]),
+        **{f"contact{k}.friction": by_friction[k : k + 1] for k in range(len(by_friction))},
+        **{
+            f"gravity.{axis}": np.array([tau * decay * bar])
+            for axis, bar in zip("xyz", by_gravity_velocity, strict=True)
+        },
+        **{name: np.array([value]) for name, value in by_forces.items()},
+        **model.by_strength(by_strength),
+    }
+    return model.variables.fields_vjp(
+        E if len(E) else np.zeros(n), nu if len(nu) else np.zeros(n), mass * data.volume, others
+    )
+
+
+def blow_up_text(substep: int, most: int) -> str:
+    return (
+        f"The motion blew up by substep {substep + 1} of {most}: a particle's state is not "
+        "finite, because it was compressed to nothing or the substep is too long; take "
+        f"substeps={2 * most}, or smaller controls."
+    )
+
+
+def inversion_text(particle: int, position: Array) -> str:
+    return (
+        f"Particle {particle}, at {position.round(4)} m, is inverted; take more substeps, smaller "
+        "controls or a stiffer material."
+    )
 
 
 @dataclass(kw_only=True)
@@ -62,20 +135,10 @@ class Substeps:
         self.bins = empty_bins(model.body.n_particles, box)
         self.tapes: list[TapedSubstep] = []
         self.active_stress, self.load = (
-            self._stress(),
+            stress_of_actuators(model, self.coefficients, self.u),
             model.load.reshape(-1, model.dim).astype(model.precision),
         )
         self.forced = bool(self.coefficients.forces) or bool(self.load.any())
-
-    def _stress(self) -> Array:
-        """Return the actuators' stress (n, dim^2) [Pa] in the material frame; empty without any."""
-        model = self.model
-        out = np.zeros(
-            (model.body.n_particles if model.stresses else 0, model.dim**2), model.precision
-        )
-        for (particles, S), part in model.stresses:
-            out[particles] += (self.coefficients.strengths * self.u)[part][0] * S.ravel()
-        return out
 
     def _force(self, position: Array) -> Array:
         """Return the forces (n, dim) [N] of cables and loads on the particles; empty without
@@ -129,20 +192,12 @@ class Substeps:
         for s in range(self.model.substeps):
             failed = self._substep(state, grid, before)
             if failed:
-                return x, failed if failed == LEFT_GRID else self._blow_up_text(s)
+                return x, failed if failed == LEFT_GRID else blow_up_text(s, self.model.substeps)
         new = np.concatenate([part.ravel() for part in state], dtype=float)
         return (
             (new, "")
             if np.all(np.isfinite(new))
-            else (x, self._blow_up_text(self.model.substeps - 1))
-        )
-
-    def _blow_up_text(self, substep: int) -> str:
-        most = self.model.substeps
-        return (
-            f"The motion blew up by substep {substep + 1} of {most}: a particle's state is not "
-            "finite, because it was compressed to nothing or the substep is too long; take "
-            f"substeps={2 * most}, or smaller controls."
+            else (x, blow_up_text(self.model.substeps - 1, self.model.substeps))
         )
 
     def backward(self, x: Array, x_bar: Array) -> tuple[Array, Array, Array]:
@@ -225,39 +280,22 @@ class Substeps:
         return out.controls + self.coefficients.strengths * self._by_stress(out)
 
     def _by_stress(self, out: "Gradient") -> Array:
-        """Return the gradient (n_controls,) by the strength times the control of each actuator that
-        acts by stress."""
-        by_stress = np.zeros(self.model.n_controls)
-        for (particles, S), part in self.model.stresses:
-            by_stress[part] += float(np.sum(out.active_stress[particles] @ S.ravel()))
-        return by_stress
+        return gradient_by_stress(self.model, out.active_stress)
 
     def _by_params(self, out: "Gradient") -> Array:
-        model, n = self.model, self.model.body.n_particles
-        by_contact = np.bincount(
-            self.conditions.owner + 1, out.friction, minlength=len(model.robot.contacts) + 1
-        )[1:]
-        mass, volume, E, nu = out.particles
-        fields, data, (tau, decay) = (
-            self.coefficients.fields,
-            self.coefficients.particle_data,
-            (self.parameters.tau, self.parameters.decay),
-        )
+        n_contacts = len(self.model.robot.contacts)
+        by_contact = np.bincount(self.conditions.owner + 1, out.friction, minlength=n_contacts + 1)
         *by_velocity, by_decay = out.planes.sum(axis=0)
-        others = {
-            "cells.volume": volume + fields.density * mass,
-            "damping.mass": np.array([-tau * decay * by_decay]),
-            "damping.stiffness": out.viscosity.sum(keepdims=True),
-            **{f"contact{k}.friction": by_contact[k : k + 1] for k in range(len(by_contact))},
-            **{
-                f"gravity.{axis}": np.array([tau * decay * bar])
-                for axis, bar in zip("xyz", by_velocity, strict=True)
-            },
-            **{name: np.array([value]) for name, value in out.forces.items()},
-            **model.by_strength(self.u * self._by_stress(out)),
-        }
-        return model.variables.fields_vjp(
-            E if len(E) else np.zeros(n), nu if len(nu) else np.zeros(n), mass * data.volume, others
+        return gradient_by_parameters(
+            self.model,
+            self.coefficients,
+            particles=tuple(out.particles),
+            by_friction=by_contact[1:],
+            by_gravity_velocity=np.array(by_velocity),
+            by_decay=float(by_decay),
+            by_viscosity=float(out.viscosity.sum()),
+            by_forces=out.forces,
+            by_strength=self.u * self._by_stress(out),
         )
 
     def _substep_vjp(self, taped: "TapedSubstep", grid_bar: Array, out: "Gradient") -> None:

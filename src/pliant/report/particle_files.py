@@ -7,7 +7,7 @@ import numpy as np
 
 from pliant.core import Array, InputError, is_integer, quoted
 from pliant.mpm.material_point import MaterialPoint
-from pliant.report.particle_scene import checked_states, deformations, strain_size
+from pliant.report.particle_scene import checked_states, strain_size
 from pliant.store import PointFrame, write_point_frames
 
 
@@ -25,17 +25,14 @@ def write_vtk(folder: str | Path, model: MaterialPoint, states: Array, *, every:
 
 def _frames(model: MaterialPoint, states: Array, every: int) -> Iterator[PointFrame]:
     material = np.zeros(model.body.n_particles, np.int64)
-    for k, particles in enumerate(model.body.material_cells.values()):
-        material[particles] = k
+    for k, cells in enumerate(model.body.material_cells.values()):
+        material[cells] = k
     for k in range(0, len(states), every):
-        x = states[k]
-        F, shape = deformations(model, x), (-1, model.dim)
+        particles = model.particles(states[k])
         fields = {
-            "velocity": model.space.velocity(x).reshape(shape),
-            "strain": strain_size(F),
-            "J": np.linalg.det(F),
+            "velocity": particles.velocity,
+            "strain": strain_size(particles.deformation),
+            "J": np.linalg.det(particles.deformation),
             "material": material,
         }
-        yield PointFrame(
-            time=k * model.dt, points=model.space.position(x).reshape(shape), fields=fields
-        )
+        yield PointFrame(time=k * model.dt, points=particles.position, fields=fields)

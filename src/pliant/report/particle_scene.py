@@ -46,12 +46,14 @@ def particle_scene(
         raise InputError(f"Particles cannot be coloured by '{colour}'; {nearest(colour, COLOURS)}")
     for name in marked or ():
         model.effector_rows(name)  # raises for an unknown effector
-    frames = states[:, : model.space.n_dofs].reshape(len(states), -1, body.dim)
-    at = lambda weights: np.stack([weights @ frame for frame in frames])
+    # of what the robot attaches to: the particles, or the nodes of a reference grid
+    nodes = states[:, : model.space.n_dofs].reshape(len(states), -1, body.dim)
+    frames = np.stack([model.particles(x).position for x in states])
+    at = lambda weights: np.stack([weights @ frame for frame in nodes])
     obstacles = [contact.obstacle for contact in robot.contacts]
     floor = next((o for o in obstacles if isinstance(o, Obstacle) and o.ground is not None), None)
     follow, reach = _view(frames)
-    cables, key = _cables(model, states, used, frames)
+    cables, key = _cables(model, states, used, nodes)
     effectors = [
         at(effector.attach(body))
         for name, effector in robot.effectors.items()
@@ -68,7 +70,7 @@ def particle_scene(
         values=values,
         value_label=label,
         value_limits=limits,
-        lines=(*cables, *([] if used is None else frame_lines(robot, body, frames, used))),
+        lines=(*cables, *([] if used is None else frame_lines(robot, body, nodes, used))),
         key=key,
         follow=follow,
         targets=targets,
@@ -93,11 +95,6 @@ def checked_states(model: MaterialPoint, states: Array) -> Array:
             "There are no states to show. Give at least one, such as model.initial_state()[None]."
         )
     return states
-
-
-def deformations(model: MaterialPoint, x: Array) -> Array:
-    """Return the deformation gradient (n, dim, dim) [-] of every particle."""
-    return model.space.split(x).deformation.reshape(-1, model.dim, model.dim)
 
 
 def strain_size(F: Array) -> Array:
@@ -150,7 +147,7 @@ def _outer(model: MaterialPoint) -> Array:
 
 
 def _strains(model: MaterialPoint, states: Array) -> tuple[Array, str, tuple[float, float]]:
-    values = 100.0 * np.stack([strain_size(deformations(model, x)) for x in states])
+    values = 100.0 * np.stack([strain_size(model.particles(x).deformation) for x in states])
     label = f"{Solid.strain_label} [%]"
     return values, label, (0.0, max(float(np.percentile(values, 99.5)), MIN_STRAIN_RANGE))
 
