@@ -312,7 +312,7 @@ def test_vtk_frames_of_earlier_run_are_removed(tmp_path: Path):
         ({"colour": "actuation"}, "without controls"),
         (
             {"controls": np.zeros((5, 1))},
-            r"5 rows of controls for 3 states. Give 2, one for each step between them, or 3",
+            r"has 5 rows for 3 states. Give 2, one for each step between them, or 3",
         ),
         ({"controls": np.zeros((2, 3))}, r"controls has shape \(2, 3\)"),
         ({"marked": ("tpi",)}, "no effector 'tpi'; did you mean 'tip'"),
