@@ -4,7 +4,7 @@ from pliant.actuators import Cable, Gripper
 from pliant.bodies import PointMass
 from pliant.contact import Contact, capsule, plane, sphere
 from pliant.core import InputError, PliantError, StepError
-from pliant.design import identify, load_recordings
+from pliant.design import codesign, identify, load_recordings
 from pliant.dynamics import (
     BDF2,
     Condensed,
@@ -69,6 +69,7 @@ __all__ = [
     "Support",
     "SurfaceLoad",
     "capsule",
+    "codesign",
     "equilibrium",
     "gradcheck",
     "identify",

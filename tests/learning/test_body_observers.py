@@ -6,6 +6,7 @@ from models import fem, latent, mass, particles
 
 import pliant as pl
 from pliant.core import ObserverWithMemory
+from pliant.geometry.k_means import k_means
 from pliant.learning import (
     CentroidObserver,
     ClosedLoop,
@@ -15,7 +16,6 @@ from pliant.learning import (
     StrainObserver,
     attach_observer,
 )
-from pliant.learning.k_means import k_means
 from pliant.learning.loop_episodes import LoopEpisodes
 from pliant.learning.observers import attach_any
 

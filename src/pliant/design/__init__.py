@@ -1,7 +1,11 @@
 """Identification of materials from recordings and static tests; robots as functions of shape
-parameters."""
+parameters; co-design of materials, shape and control."""
 
+from pliant.design.codesign import codesign
+from pliant.design.design_result import Design
+from pliant.design.field_groups import field_groups
 from pliant.design.fit import Fit
+from pliant.design.gradient_checks import GradientCheck
 from pliant.design.identification import identify
 from pliant.design.parametrised_robot import ParametrisedRobot
 from pliant.design.recording import MarkerRecording, mean_recording
@@ -12,7 +16,9 @@ from pliant.design.shape_model import ShapeModel
 from pliant.design.static_test import StaticTest, load_static_tests
 
 __all__ = [
+    "Design",
     "Fit",
+    "GradientCheck",
     "MarkerRecording",
     "MarkerResiduals",
     "ParametrisedRobot",
@@ -23,6 +29,8 @@ __all__ = [
     "ShapeParameter",
     "StaticTest",
     "Stretch",
+    "codesign",
+    "field_groups",
     "identify",
     "load_recordings",
     "load_static_tests",

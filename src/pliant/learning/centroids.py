@@ -11,7 +11,7 @@ from pliant.actuators.muscle import select_cells
 from pliant.bodies import CellBody, require_protocol
 from pliant.core import Array, Dynamics, InputError, is_integer, nearest, quoted, require_seed
 from pliant.geometry import Domain
-from pliant.learning.k_means import k_means
+from pliant.geometry.k_means import k_means
 from pliant.learning.material_points import body_of, cell_masses, centre_weights, state_rows
 from pliant.learning.memory import AnyObserver
 from pliant.learning.observers import LinearObserver

@@ -418,6 +418,16 @@ class MaterialPoint:
             frequency=self._frequency(forces),
         )
 
+    def stable_substeps(self, p: Array | None = None) -> int:
+        """Return the number of substeps of a step that is stable for parameters p (n_params,)."""
+        made = self.coefficients(p)
+        lighter = float((self.body.fields.density / made.fields.density).max())
+        frequency = highest_frequency(list(made.forces), self.robot, self.body, self.cell)
+        stable = stable_substep(
+            made.fields, self.cell, made.substep.viscosity, frequency * np.sqrt(max(lighter, 1.0))
+        )
+        return max(1, int(np.ceil(self.dt / (DEFAULT_FRACTION * stable))))
+
     @property
     def _controls(self) -> list[tuple[None, slice]]:
         """The part of the control of each actuator."""

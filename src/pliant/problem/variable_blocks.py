@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pliant.core import (
-    Array,
     InputError,
     Param,
-    is_integer,
     nearest,
-    quoted,
     require_kind,
 )
 from pliant.problem.initial_parts import changed_parts, common_values
+from pliant.problem.shares import group_means, group_shares, knot_shares
 from pliant.problem.variable_scales import entries, scaled_block
 from pliant.problem.variables import (
     CONTROLS,
@@ -84,10 +82,11 @@ def _makers(problem: "Problem", variable: Variable) -> list[Any]:
         first += param.value.size
     if not blocks:
         raise InputError(f"There is no variable '{name}'; {_known_names(problem, name)}")
-    if len(blocks) > 1 and (variable.start is not None or np.ndim(variable.scale or 0) > 0):
+    each = (variable.start, variable.groups)
+    if len(blocks) > 1 and (any(v is not None for v in each) or np.ndim(variable.scale or 0) > 0):
         raise InputError(
             f"The variable '{name}' stands for {', '.join(p.name for p, _ in blocks)}; give a "
-            "start or scales to each of them."
+            "start, scales or groups to each of them."
         )
     return [
         lambda n, param=param, at=at: _param_block(problem, variable, param, at, n)
@@ -134,31 +133,21 @@ def _controls_block(problem: "Problem", variable: Variable, k: int, n: int) -> V
         first=first,
         reference=np.zeros(first.size),
         range_=(np.tile(lower, shape[0]), np.tile(upper, shape[0])),
-        knots=share,
+        shares=share,
     )
-
-
-def knot_shares(steps: int, knots: int | None) -> Array | None:
-    """Return the share (steps, knots) of each knot in the controls of a step, for knots at equal
-    distances in time; None for a knot in each step."""
-    if knots is None:
-        return None
-    if not is_integer(knots) or not 2 <= knots <= steps:
-        raise InputError(
-            f"The controls have {quoted(knots)} knots in {steps} steps; give 2 or more, at most "
-            "one for each step."
-        )
-    at = np.linspace(0.0, knots - 1.0, steps)
-    return np.maximum(1.0 - np.abs(at[:, None] - np.arange(knots)), 0.0)
 
 
 def _param_block(
     problem: "Problem", variable: Variable, param: Param, at: int, n: int
 ) -> VariableBlock:
-    size = param.value.size
-    value = problem.parameter_values[at : at + size]
-    first = entries(param.name, variable.start, (size,), value, "start")
     log = variable.scale == "log" or (variable.scale is None and param.name.endswith(LOG_SCALED))
+    target = slice(at, at + param.value.size)
+    value, shares = problem.parameter_values[target], None
+    if variable.groups is not None:
+        shares = group_shares(param.name, variable.groups, value.size)
+        value = group_means(shares, value, log=log)
+    size = value.size
+    first = entries(param.name, variable.start, (size,), value, "start")
     if log and param.lower >= 0.0 and np.any(first <= 0.0):
         raise InputError(
             f"The variable '{param.name}' starts at {first.min():g}, but its logarithmic scale "
@@ -177,23 +166,22 @@ def _param_block(
     range_ = (np.full(size, lower), np.full(size, param.upper - margin))
     # a value of the model closer to its bound than the margin stays admissible
     range_ = (np.minimum(range_[0], first), np.maximum(range_[1], first))
-    problem.model.params.split(
-        np.concatenate(
-            [problem.parameter_values[:at], first, problem.parameter_values[at + size :]]
-        )
-    )
+    values = problem.parameter_values.copy()
+    values[target] = first if shares is None else shares @ first
+    problem.model.params.split(values)  # raises InputError for inadmissible values
     return scaled_block(
         variable,
         name=param.name,
         kind="params",
         scenes=tuple(range(len(problem.scene_problems))),
         n=n,
-        target=slice(at, at + size),
+        target=target,
         shape=(size,),
         first=first,
         reference=first if log else np.zeros(size),
         range_=range_,
         log=log,
+        shares=shares,
     )
 
 

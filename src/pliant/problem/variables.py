@@ -6,9 +6,10 @@ parameters. A part of the initial state changes by s z from its start, along `Sp
 
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from pliant.core import Array, InputError, initial_state_at, quoted, require_kind
@@ -40,6 +41,10 @@ class Variable:
     knots : of controls: the number of rows that are variables, the first and the last step among
         them. Controls between knots are interpolated linearly in time. None for one in each step.
     scenes : of an initial state: "each" for one in each scene, or "shared" for a common one
+    groups : of a parameter: an integer for each of its entries (n,). Entries with the same number
+        have the same value, so there is one variable for each number. Bounds, scale and start are
+        then one number, or one for each group in ascending order. `pl.design.field_groups` makes
+        them for regions, blocks and symmetric designs.
 
     Problem raises InputError for values that do not fit the model.
 
@@ -55,9 +60,14 @@ class Variable:
     start: ArrayLike | None = None
     scenes: str = "each"
     knots: int | None = None
+    groups: ArrayLike | None = None
 
     def __post_init__(self) -> None:
         require_kind("The name of a variable", self.name, str, "give a name such as 'controls'")
+        if self.groups is not None and (self.name == CONTROLS or self.name.startswith(INITIAL)):
+            raise InputError(
+                f"The variable '{self.name}' has groups; only parameters have them, so omit groups."
+            )
         if self.knots is not None and self.name != CONTROLS:
             raise InputError(
                 f"The variable '{self.name}' has knots; only controls have them, so omit knots."
@@ -85,7 +95,9 @@ class VariableBlock:
     first: Array  # (n,) start, in units of the variable
     lower: Array  # (n,)
     upper: Array  # (n,)
-    knots: Array | None = None  # (steps, n_knots) the share of each knot in the controls of a step
+    # (rows of the value, rows of the variable) the share of each row of the variable in each row of
+    # the value: of knots in the controls of a step, of groups in the entries of a field
+    shares: Any = None
 
     def physical(self, z: Array) -> Array:
         """Return v (n,) for all variables z. Round-off does not exceed the bounds."""
@@ -98,27 +110,29 @@ class VariableBlock:
         return self.reference * np.exp(z[self.at]) if self.log else self.scale
 
     def value(self, v: Array) -> Array:
-        """Return the value of the variable from v (n,): controls of all steps from their knots."""
-        return v.reshape(self.shape) if self.knots is None else self.knots @ v.reshape(self.shape)
+        """Return the value of the variable from v (n,): controls of all steps from their knots, or
+        all entries of a field from their groups."""
+        rows = v.reshape(self.shape)
+        return rows if self.shares is None else self.shares @ rows
 
     def value_vjp(self, bar: Array) -> Array:
         """Return the gradient (n,) by v from that by the value."""
-        if self.knots is None:
+        if self.shares is None:
             return bar.ravel()
-        return (self.knots.T @ bar.reshape(len(self.knots), -1)).ravel()
+        return np.asarray(self.shares.T @ bar.reshape(self.shares.shape[0], -1)).ravel()
 
     def value_jacobian(self, z: Array) -> Array:
         """Return the derivative (value's size, n) of the flat value by z."""
         slope = self.slope(z)
-        return np.diag(slope) if self.knots is None else self._controls_jacobian(self.knots) * slope
+        if self.shares is None:
+            return np.diag(slope)
+        shares = self.shares.toarray() if sp.issparse(self.shares) else self.shares
+        return np.kron(shares, np.eye(int(np.prod(self.shape[1:])))) * slope
 
     def step_jacobian(self, z: Array, k: int) -> Array:
         """Return the derivative (n_controls, n) of the controls of step k by z."""
-        shares = np.eye(self.shape[0]) if self.knots is None else self.knots
-        return self._controls_jacobian(shares[k]) * self.slope(z)
-
-    def _controls_jacobian(self, shares: Array) -> Array:
-        return np.kron(shares, np.eye(self.shape[1]))
+        shares = np.eye(self.shape[0]) if self.shares is None else self.shares
+        return np.kron(shares[k], np.eye(self.shape[1])) * self.slope(z)
 
     def scaled(self, v: Array) -> Array:
         """Return z (n,) for values v."""
@@ -192,7 +206,7 @@ class VariableLayout:
                 controls = block.value(v)
             elif block.kind == "params":
                 params = problem.parameter_values.copy() if params is None else params
-                params[block.target] = v
+                params[block.target] = block.value(v)
             else:
                 size = problem.model.space.tangent_size
                 change = np.zeros(size) if change is None else change
@@ -218,7 +232,7 @@ class VariableLayout:
         g = np.zeros(self.size)
         for block in self.blocks:
             if block.kind == "params":
-                g[block.at] = block.slope(z) * params[block.target]
+                g[block.at] = block.slope(z) * block.value_vjp(params[block.target])
         return g
 
     def gradient(

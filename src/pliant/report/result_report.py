@@ -11,13 +11,15 @@ import numpy as np
 from PIL import Image
 
 from pliant.core import Array, Dynamics, InputError, counted
-from pliant.design import Fit
+from pliant.design import Design, Fit
+from pliant.design.design_body import body_model
 from pliant.dynamics import Rollout
 from pliant.learning import SeedResults, TrainingResult
 from pliant.optimisation.result import OptimisationResult
 from pliant.planners import Plan
 from pliant.planners.inverse_control import UNREACHABLE, ControllerLog
 from pliant.problem import Goal, Problem
+from pliant.report.design_report import design_outcome
 from pliant.report.drawing import draw, make_stage
 from pliant.report.figures import Plot
 from pliant.report.fit_report import fit_outcome
@@ -91,6 +93,9 @@ def _write(report: ResultReport, result: Any, folder: Path, *, small: bool) -> N
         write_trajectory(folder, motion.states, motion.controls, dt=motion.summary.dt, key=key)
     if isinstance(result, Plan | TrainingResult | OptimisationResult | Fit):
         result.save(folder)
+    if isinstance(result, Design):
+        result.result.save(folder)
+        result.export(folder / "design")
     if isinstance(result, Plan):
         result.to_csv(folder / "plan.csv")
     media = write_animation(folder, outcome.scene, small=small)
@@ -499,6 +504,23 @@ def _fit_report(fit: Fit, title: str | None) -> ResultReport:
     )
 
 
+def _design_report(design: Design, title: str | None) -> ResultReport:
+    name = title or f"{body_model(design.problem.model).robot.name} design"
+    outcome, motion = design_outcome(design, name)
+    names = ", ".join(design.problem.variable_names)
+    return ResultReport(
+        name=name,
+        shows=f"Co-design of {names} by {design.result.method}.",
+        outcome=replace(outcome, plots=[*_convergence_plots(design.result), *outcome.plots]),
+        motion=motion,
+        settings={
+            "method": design.result.method,
+            **_filled(design.result.identity["settings"]),
+        },
+        seconds=design.result.history[-1].seconds,
+    )
+
+
 _REPORTS: dict[type, Callable[[Any, str | None], ResultReport]] = {
     Plan: _plan_report,
     Rollout: _rollout_report,
@@ -507,6 +529,7 @@ _REPORTS: dict[type, Callable[[Any, str | None], ResultReport]] = {
     SeedResults: _seeds_report,
     OptimisationResult: _optimisation_report,
     Fit: _fit_report,
+    Design: _design_report,
 }
 
 

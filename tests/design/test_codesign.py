@@ -1,0 +1,322 @@
+"""Co-design: materials and controls together, groups, few materials, stable substeps and files."""
+
+from dataclasses import replace
+
+import meshio
+import numpy as np
+import pytest
+import trimesh
+
+import pliant as pl
+from pliant.core import InputError
+from pliant.design import field_groups
+from pliant.design.gradient_checks import check_gradient, gradient_warnings
+from pliant.design.stable_design import with_stable_substeps
+from pliant.geometry.boundary import is_closed
+from pliant.optimisation import ProblemObjective
+from pliant.problem import Effort, FinalCost, Goal, Problem, Variable
+
+TARGET = (0.19, 0.04)
+
+
+def beam(**options):
+    parts = {
+        "shape": pl.geometry.Rectangle(size=(0.2, 0.04)),
+        "divisions": (8, 2),
+        "thickness": 0.04,
+        "order": 1,
+        "material": pl.Material(E=4e5, nu=0.3, density=1000.0),
+        "supports": (pl.Support(region="x-"),),
+        "effectors": {"tip": pl.Effector(surface="x+")},
+        "actuators": {"force": pl.actuators.Thrust(point=(0.2, 0.02), limits=(-2.0, 2.0))},
+        "name": "beam",
+        **options,
+    }
+    return pl.Robot(**parts)
+
+
+def static(design, **options):
+    return pl.Quasistatic(beam(**options), design=design)
+
+
+TERMS = (Goal(effector="tip", target=TARGET, weight=1e4), Effort(weight=1.0))
+E_FIELD = Variable("cells.E", lower=1e5, upper=1e6)
+
+
+def field_design(**options):
+    return pl.codesign(
+        static(["cells.E"]),
+        TERMS,
+        [E_FIELD, "controls"],
+        steps=1,
+        **{"method": "lbfgsb", "iterations": 15, "checks": 1, **options},
+    )
+
+
+@pytest.fixture(scope="module")
+def design():
+    return field_design()
+
+
+# The optimum
+
+
+def test_designed_stiffness_is_the_best_of_a_scan_with_planned_forces():
+    found = pl.codesign(
+        static(["body.E"]),
+        TERMS,
+        [Variable("body.E", lower=1e5, upper=1e6), "controls"],
+        steps=1,
+        method="lbfgsb",
+        tolerance=1e-12,
+    )
+    scan = np.geomspace(1e5, 1e6, 9)
+    costs = [
+        pl.plan(pl.Quasistatic(beam(material=pl.Material(E=E, nu=0.3))), list(TERMS), steps=1).cost
+        for E in scan
+    ]
+    assert found.value <= min(costs) * (1.0 + 1e-6)
+    assert found.values["body.E"][0] == pytest.approx(scan[int(np.argmin(costs))], rel=0.35)
+
+
+def test_field_is_at_least_as_good_as_one_stiffness(design):
+    assert design.value < 0.999 * design.result.history[0].value
+    assert np.ptp(design.fields["cells.E"]) > 0.0
+    run = design.simulate()
+    np.testing.assert_array_equal(run.controls, design.values["controls"])
+
+
+def test_stiffest_field_is_at_the_upper_bound():
+    loaded = static(["cells.E"], loads=[pl.PointLoad(point=(0.2, 0.02), force=(0.0, -0.5))])
+    found = pl.codesign(
+        loaded,
+        [Goal(effector="tip", target=(0.2, 0.02), weight=1e4)],
+        [replace(E_FIELD, groups=field_groups(loaded, by=0.05))],
+        steps=1,
+        controls=np.zeros((1, 2)),
+        method="lbfgsb",
+    )
+    np.testing.assert_allclose(found.fields["cells.E"], 1e6, rtol=1e-5)
+
+
+# Groups
+
+
+def test_mirrored_cells_share_a_group():
+    groups = field_groups(static(["cells.E"]), by=0.02, mirror="y")
+    mesh = beam().mesh()
+    below = mesh.points[mesh.corners].mean(axis=1)[:, 1] < 0.02
+    assert set(groups[below]) == set(groups[~below])
+    assert len(np.unique(groups)) == 10  # columns of 2 cm; the band above the middle line
+
+
+def test_groups_by_mesh_are_those_of_the_finite_elements():
+    particles = pl.MaterialPoint(beam(), dt=0.005, cell=0.02, design=["cells.E"])
+    groups = field_groups(particles, by="mesh")
+    assert len(groups) == particles.body.n_particles
+    owners = particles.body.samples.cells
+    for k in np.unique(groups):
+        assert len(np.unique(owners[groups == k])) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"by": "cell"}, "There are no groups by 'cell'"),
+        ({"by": -1.0}, "positive length"),
+        ({"mirror": "z"}, "take one of x, y"),
+        ({"mirror": "x", "centre": 0.05}, "not symmetric about x"),
+        ({"mirror": "x", "centre": 1.0}, "no cells on one of its sides"),
+    ],
+)
+def test_wrong_groups_are_clear_errors(options, text, raises_clear_error):
+    raises_clear_error(lambda: field_groups(static(["cells.E"]), **options), text)
+
+
+# Few materials and files
+
+
+def test_few_materials_describe_a_robot_with_the_same_motion(design):
+    few = design.with_materials(3, iterations=5, method="lbfgsb")
+    assert len(np.unique(few.fields["cells.E"])) <= 3
+    assert few.value >= design.value
+    robot = few.robot
+    assert sorted(robot.material) == ["material 1", "material 2", "material 3"]
+    again = pl.simulate(pl.Quasistatic(robot), few.values["controls"])
+    np.testing.assert_allclose(again.states[-1], few.simulate().states[-1], atol=1e-9)
+
+
+def test_exported_surfaces_are_closed_and_fill_the_body(design, tmp_path):
+    few = design.with_materials(2, iterations=1)
+    written = few.export(tmp_path)
+    surfaces = [trimesh.load(path) for path in written if path.suffix == ".stl"]
+    assert len(surfaces) == 2
+    assert all(is_closed(np.asarray(surface.faces)) for surface in surfaces)
+    assert sum(surface.volume for surface in surfaces) == pytest.approx(0.2 * 0.04**2, rel=1e-5)
+    fields = meshio.read(tmp_path / "fields.vtu").point_data
+    np.testing.assert_allclose(fields["E"], few.fields["cells.E"])
+    loaded = pl.load_robot(tmp_path / "robot.toml")
+    assert {one.E for one in loaded.material.values()} == set(few.fields["cells.E"])
+
+
+def test_robot_of_a_field_needs_few_materials(design):
+    with pytest.raises(InputError, match="with_materials"):
+        _ = design.robot
+
+
+def test_design_of_particles_bends_like_its_finite_elements():
+    """The design of particles is validated with finite elements."""
+    robot = beam(gravity=(0.0, -9.81), damping=pl.Damping(mass=20.0), divisions=(16, 4), order=1)
+    particles = pl.MaterialPoint(robot, dt=0.01, cell=0.0075, design=["cells.E"])
+    found = pl.codesign(
+        particles,
+        [Goal(effector="tip", target=(0.2, 0.014), weight=1e4, time=0.06)],
+        [Variable("cells.E", lower=1e5, upper=1e6, groups=field_groups(particles, by="regions"))],
+        steps=6,
+        controls=np.zeros((6, 2)),
+        iterations=1,
+        checks=0,
+        method="lbfgsb",
+    )
+    checked = found.with_materials(1, iterations=1).robot
+    finite = pl.ImplicitEuler(replace(checked, order=2), dt=0.005)
+    end = pl.simulate(finite, np.zeros((12, 2))).states[-1]
+    drop = 0.02 - finite.effector("tip", end)[0, 1]
+    moved = 0.02 - particles.effector("tip", found.simulate().states[-1])[0, 1]
+    assert drop == pytest.approx(moved, rel=0.1)
+
+
+# Stable substeps
+
+
+@pytest.mark.parametrize("inside_loop", [False, True])
+def test_substeps_are_stable_for_every_design(inside_loop):
+    names = ["cells.E", "cells.nu", "cells.density"]
+    particles = pl.MaterialPoint(beam(), dt=0.005, cell=0.02, design=names)
+    model = particles
+    if inside_loop:
+        gait = pl.learning.SineGait(n_controls=2)
+        model = pl.learning.ClosedLoop(particles, None, gait)
+    problem = Problem(
+        model=model,
+        steps=1,
+        terms=[Goal(effector="tip", target=(0.2, 0.0), time=0.005)],
+        variables=[
+            Variable("cells.E", lower=1e5, upper=1e7),
+            Variable("cells.nu", lower=0.2, upper=0.4),
+            Variable("cells.density", lower=700.0, upper=2000.0),
+        ],
+    )
+    made = with_stable_substeps(problem).model
+    made = made.model if inside_loop else made
+    n = particles.body.n_particles
+    fastest = np.repeat([1e7, 0.4, 700.0], n)
+    x, u = particles.initial_state(), np.zeros(2)
+    assert not particles.step(x, u, fastest).status.ok
+    assert made.step(x, u, fastest).status.ok
+    assert made.substeps == particles.stable_substeps(fastest)
+
+
+def test_field_of_particles_without_upper_bound_is_an_error(raises_clear_error):
+    particles = pl.MaterialPoint(beam(), dt=0.005, cell=0.02, design=["cells.E"])
+    raises_clear_error(
+        lambda: pl.codesign(particles, TERMS, ["cells.E"], steps=1), "has no upper bound"
+    )
+
+
+# Checks of the gradient
+
+
+def test_gradient_of_a_smooth_problem_predicts_the_change(design):
+    check = design.checks[-1]
+    assert check.agreement > 0.9
+    assert np.isnan(check.contact_share)
+    assert design.notes == ()
+
+
+def test_gradient_that_predicts_nothing_is_reported():
+    """A cost with fine ripples has a useless gradient over a long step."""
+    ripple = FinalCost(
+        function=lambda x, u, p: 1.0 + np.sin(3e3 * np.log(p[0])) + np.log(p[0]),
+        gradient=lambda x, u, p: (None, None, (3e3 * np.cos(3e3 * np.log(p)) + 1.0) / p),
+    )
+    problem = Problem(
+        model=static(["body.E"]),
+        steps=1,
+        terms=[ripple],
+        controls=np.zeros((1, 2)),
+        variables=[Variable("body.E", lower=1e5, upper=1e6)],
+    )
+    objective = ProblemObjective(problem)
+    check = check_gradient(objective, objective.start + 1e-3, iteration=3, step=0.1)
+    assert check.agreement < 0.5
+    assert "The gradient of iteration 3 does not predict" in gradient_warnings([check])[0]
+
+
+def test_share_of_steps_in_contact_is_counted():
+    ball = pl.Robot(
+        shape=pl.geometry.Rectangle(size=(0.04, 0.04), origin=(0.0, 0.01)),
+        divisions=(2, 2),
+        order=1,
+        material=pl.Material(E=1e5, nu=0.3),
+        gravity=(0.0, -9.81),
+        contacts=[pl.Contact(obstacle=pl.plane((0.0, 1.0)))],
+        effectors={"body": pl.Effector(region="body")},
+    )
+    found = pl.codesign(
+        pl.ImplicitEuler(ball, dt=0.01, design=["body.E"]),
+        [Goal(effector="body", target=(0.02, 0.02), time=0.06)],
+        [Variable("body.E", lower=1e4, upper=1e6)],
+        steps=10,
+        iterations=1,
+        checks=1,
+        method="lbfgsb",
+    )
+    fall = np.sqrt(2.0 * 0.01 / 9.81)  # 45 ms: contact from about the fifth step on
+    assert found.checks[0].contact_share == pytest.approx(1.0 - fall / 0.1, abs=0.15)
+
+
+# Resuming and wrong input
+
+
+def test_resumed_design_equals_one_run_bit_for_bit(tmp_path):
+    options = {"method": "adam", "checks": 2}
+    whole = field_design(iterations=6, folder=tmp_path / "whole", **options)
+    field_design(iterations=3, folder=tmp_path / "parts", **options)
+    parts = field_design(iterations=6, folder=tmp_path / "parts", resume=True, **options)
+    np.testing.assert_array_equal(parts.result.z, whole.result.z)
+    assert [row.value for row in parts.result.history] == [
+        row.value for row in whole.result.history
+    ]
+    assert whole.checks[-1] == parts.checks[-1]
+
+
+def test_report_shows_the_design(design, tmp_path):
+    page = design.report(tmp_path / "page", small=True).read_text()
+    for text in ("cells.E", "Gradient checks", "beam"):
+        assert text in page
+    assert (tmp_path / "page" / "optimisation.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"checks": -1}, "number of checks is '-1'"),
+        ({"iterations": 0}, "number of iterations is '0'"),
+        ({"resume": True, "variables": [E_FIELD, "controls"]}, "no folder to resume from"),
+        ({"speed": 1}, "no argument 'speed'"),
+        ({"terms": pl.Effort(weight=1.0)}, "give a list"),
+        ({"variables": ["cells.E", "cells.E"]}, "given twice"),
+        ({"variables": "cells.E"}, "give a list"),
+        ({"model": beam()}, "make one with MaterialPoint"),
+    ],
+)
+def test_wrong_input_is_a_clear_error(change, text, raises_clear_error):
+    arguments = {"model": static(["cells.E"]), "terms": TERMS, "variables": [E_FIELD], "steps": 1}
+    given = {**arguments, **change}
+    raises_clear_error(lambda: pl.codesign(**given), text)
+
+
+@pytest.mark.parametrize("count", [0, 1.5, "two"])
+def test_wrong_number_of_materials_is_a_clear_error(design, count, raises_clear_error):
+    raises_clear_error(lambda: design.with_materials(count), "number of materials")
