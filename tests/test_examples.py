@@ -357,11 +357,11 @@ def test_identification_recovers_the_finger_and_predicts_a_held_out_recording() 
     assert held_out == pytest.approx(2e-4, rel=0.1)  # the noise
 
 
-def test_designed_stiffness_needs_less_force_and_holds_in_motion() -> None:
+def test_designed_stiffness_bends_behind_the_middle_and_holds_in_motion() -> None:
     lines = output("18_codesign.py").splitlines()
     force, both, two = numbers(lines[0])
-    assert both < two < force
+    assert both <= two < 0.7 * force
     moduli = [numbers(line.split("=")[1])[0] for line in lines[1:3]]
-    assert 2e5 <= min(moduli) < max(moduli) <= 1e6
+    assert 1e5 <= min(moduli) < max(moduli) <= 1e6
     x, y, x_still, y_still = numbers(lines[3].split(":")[1])
     assert (x, y) == pytest.approx((x_still, y_still), abs=1e-4)

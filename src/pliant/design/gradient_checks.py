@@ -135,7 +135,7 @@ def simulated_scene(objective: ProblemObjective, k: int, z: Array) -> Rollout:
     return simulate(
         run.problem.model,
         inputs.controls,
-        x0=run.start(inputs),
+        x0=objective.layout.initial_state(k, inputs),
         p=inputs.params,
         progress=False,
     )
