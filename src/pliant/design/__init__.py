@@ -1,12 +1,12 @@
 """Identification of materials from recordings and static tests; robots as functions of shape
 parameters; co-design of materials, shape and control."""
 
-from pliant.design.codesign import codesign
-from pliant.design.design_result import Design
+from pliant.design.design_result import RobotDesign
 from pliant.design.field_groups import field_groups
 from pliant.design.fit import Fit
 from pliant.design.gradient_checks import GradientCheck
 from pliant.design.identification import identify
+from pliant.design.joint_optimisation import codesign
 from pliant.design.parametrised_robot import ParametrisedRobot
 from pliant.design.recording import MarkerRecording, mean_recording
 from pliant.design.recording_files import load_recordings
@@ -16,7 +16,6 @@ from pliant.design.shape_model import ShapeModel
 from pliant.design.static_test import StaticTest, load_static_tests
 
 __all__ = [
-    "Design",
     "Fit",
     "GradientCheck",
     "MarkerRecording",
@@ -24,6 +23,7 @@ __all__ = [
     "ParametrisedRobot",
     "Prediction",
     "RadialStretch",
+    "RobotDesign",
     "Rotation",
     "ShapeModel",
     "ShapeParameter",

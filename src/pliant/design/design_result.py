@@ -1,4 +1,4 @@
-"""Design: the result of co-design, its robot, printable materials and files."""
+"""RobotDesign: the result of co-design, its robot, printable materials and files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from pliant.robot import Robot
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Design:
+class RobotDesign:
     """The result of `codesign`: the best variables, and the robot that they describe.
 
     `report` writes a page with plots, `export` files for printing and for other programs, and
@@ -41,7 +41,9 @@ class Design:
     budget: MaterialBudget | None = None  # None: fields have a value for each cell
 
     def __repr__(self) -> str:
-        return f"<Design of {body_model(self.problem.model).robot.name}: {self.result.summary()}>"
+        return (
+            f"<RobotDesign of {body_model(self.problem.model).robot.name}: {self.result.summary()}>"
+        )
 
     def _repr_html_(self) -> str:
         return notebook_html(self)
@@ -112,7 +114,7 @@ class Design:
         method: str | OptimisationMethod = "adam",
         seed: int = 0,
         progress: Progress | bool | None = None,
-    ) -> "Design":
+    ) -> "RobotDesign":
         """Return the design with at most `count` materials: the cells are clustered by their
         values, and all variables are then optimised again, with one value for each material.
         """
@@ -126,7 +128,7 @@ class Design:
             seed=seed,
             progress=progress,
         )
-        return Design(result=result, problem=problem, checks=self.checks, budget=budget)
+        return RobotDesign(result=result, problem=problem, checks=self.checks, budget=budget)
 
     # Text and files
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from pliant.bodies import Solid
 from pliant.core import Array, counted
-from pliant.design import Design
+from pliant.design import RobotDesign
 from pliant.design.design_body import body_model, body_of
 from pliant.mpm.particles import Particles
 from pliant.report.model_plots import Motion, model_motion, motion_plots, motion_scene
@@ -19,7 +19,7 @@ from pliant.report.scene import DrawnScene
 UNITS = {"E": "Pa", "nu": "-", "density": "kg/m^3"}
 
 
-def design_outcome(design: Design, title: str) -> tuple[Outcome, Motion | None]:
+def design_outcome(design: RobotDesign, title: str) -> tuple[Outcome, Motion | None]:
     """Return the metrics, tables, plots and scene of a design, and the motion of its first scene;
     no motion if it cannot be simulated."""
     motion = None if design.result.best.failed else design_motion(design)
@@ -36,7 +36,7 @@ def design_outcome(design: Design, title: str) -> tuple[Outcome, Motion | None]:
     return outcome, motion
 
 
-def design_motion(design: Design) -> Motion:
+def design_motion(design: RobotDesign) -> Motion:
     """Return the motion of the first scene, without the state of a controller."""
     run = design.simulate()
     model = body_model(design.problem.scene_problems[0].model, design.params)
@@ -47,7 +47,7 @@ def design_motion(design: Design) -> Motion:
     return model_motion(model, run.states[:, : model.space.size], controls)
 
 
-def coloured_by_field(scene: DrawnScene, design: Design) -> DrawnScene:
+def coloured_by_field(scene: DrawnScene, design: RobotDesign) -> DrawnScene:
     """Return a scene in the colours of the first field of a design, unchanged without fields."""
     if not design.fields:
         return scene
@@ -74,7 +74,7 @@ def _at_vertices(body: Solid | Particles, values: Array) -> Array:
     return np.asarray(total / np.bincount(nodes.ravel(), weights, size))
 
 
-def _metrics(design: Design) -> dict[str, Metric]:
+def _metrics(design: RobotDesign) -> dict[str, Metric]:
     result = design.result
     first = result.history[0].value
     budget = {} if design.budget is None else {"materials": Metric(value=len(design.budget.names))}
@@ -89,7 +89,7 @@ def _metrics(design: Design) -> dict[str, Metric]:
     }
 
 
-def _variable_table(design: Design) -> PageTable:
+def _variable_table(design: RobotDesign) -> PageTable:
     rows = []
     z = design.result.z
     for block in design.problem.layout.blocks:
@@ -105,7 +105,7 @@ def _range(values: Array) -> str:
     return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
 
 
-def _check_tables(design: Design) -> tuple[PageTable, ...]:
+def _check_tables(design: RobotDesign) -> tuple[PageTable, ...]:
     if not design.checks:
         return ()
     columns = ("iteration", "norm", "step", "predicted", "simulated", "agreement", "in contact")

@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from pliant.core import Array, Dynamics, InputError, counted
-from pliant.design import Design, Fit
+from pliant.design import Fit, RobotDesign
 from pliant.design.design_body import body_model
 from pliant.dynamics import Rollout
 from pliant.learning import SeedResults, TrainingResult
@@ -93,7 +93,7 @@ def _write(report: ResultReport, result: Any, folder: Path, *, small: bool) -> N
         write_trajectory(folder, motion.states, motion.controls, dt=motion.summary.dt, key=key)
     if isinstance(result, Plan | TrainingResult | OptimisationResult | Fit):
         result.save(folder)
-    if isinstance(result, Design):
+    if isinstance(result, RobotDesign):
         result.result.save(folder)
         result.export(folder / "design")
     if isinstance(result, Plan):
@@ -504,7 +504,7 @@ def _fit_report(fit: Fit, title: str | None) -> ResultReport:
     )
 
 
-def _design_report(design: Design, title: str | None) -> ResultReport:
+def _design_report(design: RobotDesign, title: str | None) -> ResultReport:
     name = title or f"{body_model(design.problem.model).robot.name} design"
     outcome, motion = design_outcome(design, name)
     names = ", ".join(design.problem.variable_names)
@@ -529,7 +529,7 @@ _REPORTS: dict[type, Callable[[Any, str | None], ResultReport]] = {
     SeedResults: _seeds_report,
     OptimisationResult: _optimisation_report,
     Fit: _fit_report,
-    Design: _design_report,
+    RobotDesign: _design_report,
 }
 
 

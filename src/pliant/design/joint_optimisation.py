@@ -9,7 +9,7 @@ import numpy as np
 
 from pliant.core import Dynamics, InputError, is_integer, quoted, require_kind
 from pliant.design.design_files import read_checks, write_checks
-from pliant.design.design_result import Design
+from pliant.design.design_result import RobotDesign
 from pliant.design.gradient_checks import GradientCheck, check_gradient
 from pliant.design.stable_design import with_stable_substeps
 from pliant.optimisation import OptimisationMethod, OptimisationResult, ProblemObjective, optimise
@@ -33,7 +33,7 @@ def codesign(
     resume: bool = False,
     progress: Progress | bool | None = None,
     **problem: Any,
-) -> Design:
+) -> RobotDesign:
     """Optimise the design and the control of a robot together.
 
     Parameters
@@ -120,7 +120,7 @@ def _optimised(
     iterations: int,
     count: int,
     folder: Path,
-) -> Design:
+) -> RobotDesign:
     """Optimise in as many parts as there are checks, each of which continues the one before."""
     ends = np.unique(np.linspace(0, iterations, max(count, 1) + 1).round().astype(int))[1:]
     checks = read_checks(folder) if OPTIMISATION.exists(folder) else []
@@ -140,7 +140,7 @@ def _optimised(
             write_checks(folder, checks)
         if result.last.finished:
             break
-    return Design(result=result, problem=objective.problem, checks=tuple(checks))
+    return RobotDesign(result=result, problem=objective.problem, checks=tuple(checks))
 
 
 def _check(objective: ProblemObjective, result: OptimisationResult) -> GradientCheck:
