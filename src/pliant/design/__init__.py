@@ -2,9 +2,9 @@
 parameters; co-design of materials, shape and control."""
 
 from pliant.design.design_result import RobotDesign
-from pliant.design.field_groups import field_groups
 from pliant.design.fit import Fit
 from pliant.design.gradient_checks import GradientCheck
+from pliant.design.grouping import field_groups
 from pliant.design.identification import identify
 from pliant.design.joint_optimisation import codesign
 from pliant.design.parametrised_robot import ParametrisedRobot
