@@ -196,8 +196,12 @@ def test_drag_moves_the_target_and_the_robot_follows(page, running):
     )
     target_motion, robot_motion = target_position(page) - was, effector_position(page) - first
     assert robot_motion @ target_motion > 0.8 * (target_motion @ target_motion)
-    np.testing.assert_allclose(
-        running.session.effector_positions["laser"], effector_position(page), atol=1e-6
+    wait_until(
+        page,
+        lambda: np.allclose(
+            running.session.effector_positions["laser"], effector_position(page), atol=1e-6
+        ),
+        "the page does not show the position of the robot",
     )
 
 

@@ -61,7 +61,7 @@ def chamber_arm(
         shape=Union(parts=blocks),
         divisions=(across, along) if plane else (across, across, along),
         order=1,
-        thickness=s * DEPTH,
+        thickness=s * DEPTH if plane else 1.0,  # unused in space
         material={name: Material(E=E, nu=0.3, density=1000.0) for name in blocks},
         supports=[Support(region=top)],
         actuators={name: Fluidic(region=name, limits=(0.0, pressure)) for name in chambers},
