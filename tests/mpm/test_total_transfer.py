@@ -365,6 +365,26 @@ def test_gradient_passes_taylor_test_over_200_substeps_with_contact(rate, dim, n
         assert error < 1e-5, what
 
 
+@every_dim
+@pytest.mark.parametrize("kind", ["sticky", "slip"])
+def test_gradient_by_initial_height_is_minus_speed_ratio(dim, kind):
+    """A block that starts higher by d has the same motion d / v later, so the gradient of its final
+    height is minus the final speed over v. A contact that stops nodes wherever a substep finds them
+    in the obstacle has the wrong gradient: they stay at that depth."""
+    up = np.eye(dim)[-1]
+    contacts = [pl.Contact(obstacle=pl.plane(up), kind=kind)]
+    robot = block(dim, origin=(0.0,) * (dim - 1) + (0.06,), contacts=contacts)
+    model = total(robot, dt=0.02, cell=0.025, substeps=40)
+    x0 = model.state(model.body.rest, np.tile(-0.5 * up, model.body.n_nodes))
+    rollout = pl.simulate(model, np.zeros((15, 0)), x0=x0, keep=True)
+    share = node_masses(model) / node_masses(model).sum()
+    bar = np.concatenate([np.outer(share, up).ravel(), np.zeros(x0.size // 2)])
+    by_height = nodes(model, pl.pullback(model, rollout, bar)[0])[0][:, -1].sum()
+    final = share @ nodes(model, rollout.states[-1])[1][:, -1]
+    assert by_height == pytest.approx(-final / 0.5, rel=0.04)
+    assert 0.4 < final / 0.5 < 0.9
+
+
 def taken(dim, **options):
     """Return (model, step, gradient by the last state) with all actuators and a contact."""
     model, x, controls = scene(dim, "friction terrain", "total")

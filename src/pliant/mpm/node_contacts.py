@@ -1,8 +1,10 @@
 """Contacts and supports of the nodes of a reference grid, at their current positions.
 
-A node outside the body at rest meets an obstacle when the body's surface does: its distance from
-the obstacle is less than minus its own height above the surface. Nodes inside the body meet it when
-they reach it.
+The gap of a node is its distance from an obstacle plus its own height above the body's surface at
+rest, so a node outside the body meets an obstacle when the surface does. A node whose velocity
+would close its gap within the substep gets the velocity with which it arrives at the obstacle at
+the end of the substep. So velocities are continuous in the state, and a node at rest on an obstacle
+stays on it for any small change: derivatives do not depend on the instant of contact.
 """
 
 from collections.abc import Sequence
@@ -16,27 +18,25 @@ from numba import njit, prange
 from pliant.contact import Contact
 from pliant.core import Array
 from pliant.kernels import FAST, axpy, inner
-from pliant.mpm.grid import (
-    SEPARATE,
-    SLIP,
-    STICKY,
-    apply_condition,
-    apply_condition_vjp,
-    put_vector,
-    vector,
-)
+from pliant.mpm.grid import SEPARATE, SLIP, put_vector, vector
 from pliant.mpm.grid_boundaries import CONDITION_KINDS, Boundaries
 from pliant.mpm.reference_grid import ReferenceGrid
 
+# [cells] of penetration that a node leaves within a substep; a node deeper inside, from the
+# initial state, keeps its depth
+MAX_CORRECTION = 1e-2
+TOUCHING = 1e-6  # [cells] gap of a node on an obstacle, with round-off
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class TouchedNodes:
-    """The nodes in an obstacle at one instant."""
+class NodeGaps:
+    """The gaps between nodes and an obstacle at one instant."""
 
     nodes: Array  # (k,)
+    gaps: Array  # (k,) [m]
     normals: Array  # (k, 3) outward
-    slopes: Array  # (k,) length of the distance's gradient
-    hessians: Array  # (k, dim, dim) [1/m] of the distance
+    slopes: Array  # (k, dim) derivatives of the gaps by the positions
+    curvatures: Array  # (k, dim, dim) [1/m] derivatives of the normals by the positions
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,106 +67,131 @@ class NodeContacts:
             for contact in self.contacts
         ]
 
-    def touched(self, k: int, candidates: Array, positions: Array) -> TouchedNodes:
-        """Return which of the candidates touch the obstacle of contact k."""
-        d, n, H = self.contacts[k].evaluate(positions[candidates])
-        inside = np.flatnonzero(d + self.body.heights[candidates] <= 0.0)
-        gradient = np.asarray(n)[inside]
-        size = np.maximum(np.linalg.norm(gradient, axis=1), 1e-300)  # the middle of a ball has none
-        normals = np.zeros((len(inside), 3))
-        normals[:, : self.body.dim] = gradient / size[:, None]
-        return TouchedNodes(
-            nodes=candidates[inside], normals=normals, slopes=size, hessians=np.asarray(H)[inside]
+    def gaps(self, k: int, candidates: Array, positions: Array) -> NodeGaps:
+        """Return the gaps between the candidates and the obstacle of contact k."""
+        d, gradient, H = self.contacts[k].evaluate(positions[candidates])
+        # the middle of a ball has no normal; a distance may be a lower bound with a short gradient
+        size = np.maximum(np.linalg.norm(gradient, axis=1), 1e-300)
+        n = gradient / size[:, None]
+        normals = np.zeros((len(d), 3))
+        normals[:, : self.body.dim] = n
+        bend = np.einsum("kij,kj->ki", H, n)
+        tangential = H - n[:, :, None] * bend[:, None, :]
+        return NodeGaps(
+            nodes=candidates,
+            gaps=d / size + self.body.heights[candidates],
+            normals=normals,
+            slopes=n - (d / size**2)[:, None] * bend,
+            curvatures=tangential / size[:, None, None],
         )
 
-    def apply(self, k: int, touched: TouchedNodes, friction: float, velocity: Array) -> None:
-        """Apply contact k to the velocities (n_nodes, dim), in place."""
-        if len(touched.nodes):
-            _apply(
-                CONDITION_KINDS[self.contacts[k].kind],
-                friction,
-                touched.nodes,
-                touched.normals,
-                velocity,
-            )
+    def apply(self, k: int, gaps: NodeGaps, friction: float, tau: float, velocity: Array) -> None:
+        """Apply contact k to the velocities (n_nodes, dim) of a substep tau [s], in place."""
+        _apply(*self._arguments(k, gaps, friction, tau), velocity)  # type: ignore[call-arg]
+
+    def _arguments(self, k: int, gaps: NodeGaps, friction: float, tau: float) -> tuple[Any, ...]:
+        kind, cell = CONDITION_KINDS[self.contacts[k].kind], self.body.cell
+        return kind, friction, tau, cell, gaps.nodes, gaps.gaps, gaps.normals
 
     def apply_vjp(
         self,
         k: int,
-        touched: TouchedNodes,
+        gaps: NodeGaps,
         friction: float,
+        tau: float,
         before: Array,
         velocity_bar: Array,
         position_bar: Array,
     ) -> float:
         """Replace the gradient by velocities after contact k by that of the velocities `before`,
         and add to the gradient by positions, in place. Return the gradient by the friction."""
-        if not len(touched.nodes):
-            return 0.0
-        by_friction, by_normal = np.zeros(len(touched.nodes)), np.zeros((len(touched.nodes), 3))
-        _apply_vjp(
-            CONDITION_KINDS[self.contacts[k].kind],
-            friction,
-            touched.nodes,
-            touched.normals,
-            before,
-            velocity_bar,
-            by_normal,
-            by_friction,
+        count, dim = len(gaps.nodes), self.body.dim
+        by_gap, by_friction, by_normal = np.zeros(count), np.zeros(count), np.zeros((count, 3))
+        arguments = self._arguments(k, gaps, friction, tau)
+        _apply_vjp(  # type: ignore[call-arg]
+            *arguments, before, velocity_bar, by_gap, by_normal, by_friction
         )
-        dim = self.body.dim
-        n, bar = touched.normals[:, :dim], by_normal[:, :dim]
-        flat = (bar - np.sum(bar * n, axis=1, keepdims=True) * n) / touched.slopes[:, None]
-        position_bar[touched.nodes] += np.einsum("kij,kj->ki", touched.hessians, flat)
+        position_bar[gaps.nodes] += by_gap[:, None] * gaps.slopes
+        position_bar[gaps.nodes] += np.einsum("kij,ki->kj", gaps.curvatures, by_normal[:, :dim])
         return float(by_friction.sum())
 
 
+@njit(error_model="numpy", cache=True, fastmath=FAST)
+def arrival_speed(kind: Any, gap: Any, s: Any, tau: Any, cell: Any) -> Any:
+    """Return whether a node with the outward speed s [m/s] is in contact, its outward speed then,
+    and the derivative of that speed by the gap."""
+    target, slope = 0.0, 0.0
+    if gap >= -MAX_CORRECTION * cell:
+        target, slope = -gap / tau, -1.0 / tau
+    stays = kind != SEPARATE and gap <= TOUCHING * cell
+    return s < target or stays, target, slope
+
+
 @njit(error_model="numpy", cache=True, parallel=True, fastmath=FAST)
-def _apply(kind: Any, friction: Any, nodes: Any, normals: Any, velocity: Any) -> Any:
+def _apply(
+    kind: Any,
+    friction: Any,
+    tau: Any,
+    cell: Any,
+    nodes: Any,
+    gaps: Any,
+    normals: Any,
+    velocity: Any,
+) -> Any:
+    """Coulomb: a node loses at most friction times its normal impulse, over its mass."""
     dim = velocity.shape[1]
     for a in prange(len(nodes)):
-        v = vector(velocity, nodes[a], dim)
-        v = apply_condition(kind, friction, vector(normals, a, 3), v)
-        put_vector(velocity, nodes[a], dim, v)
+        v, n = vector(velocity, nodes[a], dim), vector(normals, a, 3)
+        s = inner(v, n)
+        touches, target, _ = arrival_speed(kind, gaps[a], s, tau, cell)
+        if touches:
+            t = axpy(-s, n, v)
+            size = np.sqrt(inner(t, t))
+            share = 0.0
+            if kind == SLIP or (kind == SEPARATE and friction == 0.0):
+                share = 1.0
+            elif kind == SEPARATE and size > friction * (target - s):
+                share = 1.0 - friction * (target - s) / size
+            t = (share * t[0], share * t[1], share * t[2])
+            put_vector(velocity, nodes[a], dim, axpy(target, n, t))
 
 
 @njit(error_model="numpy", cache=True, parallel=True, fastmath=FAST)
 def _apply_vjp(
     kind: Any,
     friction: Any,
+    tau: Any,
+    cell: Any,
     nodes: Any,
+    gaps: Any,
     normals: Any,
     before: Any,
     velocity_bar: Any,
+    by_gap: Any,
     by_normal: Any,
     by_friction: Any,
 ) -> Any:
-    dim = before.shape[1]
+    dim, none = before.shape[1], (0.0, 0.0, 0.0)
     for a in prange(len(nodes)):
-        v, bar = vector(before, nodes[a], dim), vector(velocity_bar, nodes[a], dim)
-        n = vector(normals, a, 3)
-        back, by_friction[a] = apply_condition_vjp(kind, friction, n, v, bar)
-        put_vector(velocity_bar, nodes[a], dim, back)
-        put_vector(by_normal, a, 3, normal_gradient(kind, friction, n, v, bar))
-
-
-@njit(error_model="numpy", cache=True, fastmath=FAST)
-def normal_gradient(kind: Any, friction: Any, n: Any, v: Any, bar: Any) -> Any:
-    """Return the gradient of bar . apply_condition(v) by the normal n."""
-    none = (0.0, 0.0, 0.0)
-    s = inner(v, n)
-    if kind == STICKY or (kind == SEPARATE and s >= 0.0):
-        return none
-    t_bar, s_bar = bar, 0.0
-    if kind != SLIP and friction > 0.0:
-        t = axpy(-s, n, v)
-        size = np.sqrt(inner(t, t))
-        left = size + friction * s
-        if left <= 0.0 or size == 0.0:
-            return none
-        direction = (t[0] / size, t[1] / size, t[2] / size)
-        along = inner(bar, direction)
-        t_bar = axpy(along, direction, axpy(left / size, axpy(-along, direction, bar), none))
-        s_bar = friction * along
-    # t = v - s n and s = v . n
-    return axpy(s_bar - inner(t_bar, n), v, axpy(-s, t_bar, none))
+        v, n = vector(before, nodes[a], dim), vector(normals, a, 3)
+        bar, s = vector(velocity_bar, nodes[a], dim), inner(v, n)
+        touches, target, slope = arrival_speed(kind, gaps[a], s, tau, cell)
+        if touches:
+            t_bar, s_bar, target_bar = none, 0.0, inner(bar, n)
+            t = axpy(-s, n, v)
+            size = np.sqrt(inner(t, t))
+            if kind == SLIP or (kind == SEPARATE and friction == 0.0):
+                t_bar = bar
+            elif kind == SEPARATE and size > friction * (target - s):
+                direction = (t[0] / size, t[1] / size, t[2] / size)
+                along, share = inner(bar, direction), 1.0 - friction * (target - s) / size
+                t_bar = axpy(along, direction, axpy(share, axpy(-along, direction, bar), none))
+                target_bar -= friction * along
+                s_bar = friction * along
+                by_friction[a] = -(target - s) * along
+            # v' = target n + share t, t = v - s n, s = v . n
+            across = inner(t_bar, n)
+            put_vector(velocity_bar, nodes[a], dim, axpy(s_bar - across, n, t_bar))
+            by_n = axpy(s_bar - across, v, axpy(-s, t_bar, none))
+            put_vector(by_normal, a, 3, axpy(target, bar, by_n))
+            by_gap[a] = slope * target_bar

@@ -5,7 +5,7 @@ and contacts at the current positions, then positions.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import get_num_threads
@@ -13,7 +13,7 @@ from numba import get_num_threads
 from pliant.checkpointing import Schedule, reverse_sweep
 from pliant.core import Array
 from pliant.mpm.grid import ParticleData
-from pliant.mpm.node_contacts import NodeContacts
+from pliant.mpm.node_contacts import NodeContacts, NodeGaps
 from pliant.mpm.particle_forces import parameter_gradient
 from pliant.mpm.reference_grid import ReferenceGrid
 from pliant.mpm.substeps import (
@@ -174,8 +174,9 @@ class TotalSubsteps:
         positions = self._positions(displacement)
         for k, candidates in enumerate(self.candidates):
             if len(candidates):
-                touched = self.contacts.touched(k, candidates, positions)
-                self.contacts.apply(k, touched, self.coefficients.friction[k], velocity)
+                gaps = self.contacts.gaps(k, candidates, positions)
+                friction, tau = self.coefficients.friction[k], self.parameters.tau
+                self.contacts.apply(k, gaps, friction, tau, velocity)
 
     def forward(self, x: Array, reach: float) -> tuple[Array, str, float]:
         """Return the state after all substeps, the reason of a failure (else empty), and a bound
@@ -289,20 +290,21 @@ class TotalSubsteps:
     def _bound_vjp(self, taped: TapedNodes, out: NodeGradient) -> None:
         """Apply the adjoint of contacts and supports. The velocities before each are computed
         again."""
-        velocity = taped.free_velocity.copy()
+        velocity, tau = taped.free_velocity.copy(), self.parameters.tau
         velocity.reshape(-1)[self.contacts.held] = 0.0
-        befores: list[tuple[int, Any, Array]] = []
+        befores: list[tuple[int, NodeGaps, Array]] = []
         if any(map(len, self.candidates)):
             positions = self._positions(taped.displacement)
             for k, candidates in enumerate(self.candidates):
-                touched = self.contacts.touched(k, candidates, positions)
-                befores.append((k, touched, velocity.copy()))
-                self.contacts.apply(k, touched, self.coefficients.friction[k], velocity)
-        for k, touched, before in reversed(befores):
+                gaps = self.contacts.gaps(k, candidates, positions)
+                befores.append((k, gaps, velocity.copy()))
+                self.contacts.apply(k, gaps, self.coefficients.friction[k], tau, velocity)
+        for k, gaps, before in reversed(befores):
             out.friction[k] += self.contacts.apply_vjp(
                 k,
-                touched,
+                gaps,
                 self.coefficients.friction[k],
+                tau,
                 before,
                 out.velocity,
                 out.displacement,
