@@ -321,3 +321,16 @@ def test_empty_region_is_rejected():
         InputError, match=r"Actuator 'a': The region 'none' contains no cell or particle"
     ):
         Equations(robot=robot)
+
+
+@every_dim
+def test_fluidic_limit_without_an_equilibrium_is_refused(dim):
+    """A free region reaches its equilibrium below the limit, and has none above."""
+    largest = block(dim, 1, {}).material.largest_expansion_stress(dim)
+    made = lambda share: block(
+        dim, 1, {"fluid": Fluidic(region="body", limits=(0.0, share * largest))}
+    )
+    stretch = measured(made(0.9), np.array([0.9 * largest]))
+    assert np.all((stretch > 1.2) & (stretch < 3.0))
+    with pytest.raises(InputError, match="no equilibrium above"):
+        pl.Quasistatic(made(1.01))

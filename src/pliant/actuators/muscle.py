@@ -132,9 +132,14 @@ class Muscle(StressActuator):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fluidic(StressActuator):
-    """A fluid that expands a region isotropically. Its control is the pressure u [Pa], which gives
-    the second Piola-Kirchhoff stress -u I. In a nearly incompressible material the volume of the
-    region remains nearly constant."""
+    """An active stress that expands a region isotropically. Its control u [Pa] gives the second
+    Piola-Kirchhoff stress -u I.
+
+    It is not the pressure of a chamber: the Cauchy stress -u F F^T / J depends on the strain, and
+    in the plane it equals a pressure u only at rest. In a nearly incompressible material the volume
+    of the region remains nearly constant. A free neo-Hookean region has no equilibrium above
+    `Material.largest_expansion_stress(dim)`, about E/2; an upper limit beyond it raises
+    `InputError`."""
 
     region: str | Domain  # a region or material by name, or a shape in rest coordinates
     limits: tuple[float, float] = (0.0, inf)  # [Pa]
@@ -146,10 +151,29 @@ class Fluidic(StressActuator):
         check_limits("a fluidic actuator", self.limits)
 
     def stress(self, body: AttachableBody) -> tuple[Array, Array]:
-        return select_cells(body, self.region), -np.eye(body.dim)
+        return self._cells(body), -np.eye(body.dim)
+
+    def _cells(self, body: AttachableBody) -> Array:
+        """Return the cells. Raises `InputError` for limits without an equilibrium."""
+        cells, materials = select_cells(body, self.region), getattr(body, "materials", {})
+        largest = min(
+            (
+                materials[name].largest_expansion_stress(body.dim)
+                for name, own in body.material_cells.items()
+                if name in materials and np.isin(cells, own).any()
+            ),
+            default=inf,
+        )
+        if np.isfinite(self.limits[1]) and self.strength * self.limits[1] > largest:
+            raise InputError(
+                f"The upper limit of a fluidic actuator is {self.strength * self.limits[1]:g} Pa, "
+                f"but a free region of its material has no equilibrium above {largest:.4g} Pa; "
+                "reduce the limit, or take a stiffer material."
+            )
+        return cells
 
     def attach(self, body: AttachableBody) -> "AttachedStress":
-        cells = select_cells(body, self.region)
+        cells = self._cells(body)
         return _attached(body, cells, np.eye(body.dim), -1.0, self.strength)
 
 
