@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import lsq_linear
 
 from pliant.core import InputError
 from pliant.optimisation import (
@@ -306,6 +307,21 @@ def test_gauss_newton_solves_linear_least_squares_at_once():
     np.testing.assert_allclose(result.z, np.linalg.lstsq(J, b, rcond=None)[0], rtol=1e-9)
     assert result.history[1].value == pytest.approx(result.value, rel=1e-9)
     assert result.notes["rank"] == 4
+
+
+def test_gauss_newton_finds_the_minimum_at_bounds_of_correlated_variables():
+    """The unbounded step leaves the bounds of all variables, and two of them must come back."""
+    R = np.array([[307.0, -334.0, 42.0], [0.0, 245.0, 1.2], [0.0, 0.0, 5.4]])
+    right = np.array([-55.4, 24.8, 40.9])
+    lower, upper = np.array([-0.92, -0.92, -1.25]), np.array([0.92, 0.92, 0.75])
+    objective = Residuals(
+        lambda z: R @ z + right, lambda z: R, start=np.zeros(3), lower=lower, upper=upper
+    )
+    result = run(objective, "gauss_newton")
+    exact = lsq_linear(R, -right, (lower, upper), method="bvls", tol=1e-14)
+    assert result.status.ok
+    assert result.value == pytest.approx(exact.cost, rel=1e-9)
+    np.testing.assert_allclose(result.z, exact.x, atol=1e-6)
 
 
 def test_gauss_newton_names_directions_that_the_residuals_do_not_determine():

@@ -13,6 +13,7 @@ from pliant.optimisation import ObjectiveEvaluation, ProblemObjective
 from pliant.optimisation.objective import Indices
 from pliant.optimisation.problem_identity import problem_identity
 from pliant.optimisation.scene_run import FAILURES, SceneRun
+from pliant.planners.checkpoints import Checkpoints
 from pliant.problem import Problem
 from pliant.problem.problem import ObservationTerm
 
@@ -31,6 +32,8 @@ class FitObjective:
     measured: tuple[MeasuredScene, ...]
     largest_offset: float = 0.0  # [s]; 0: no offset is a variable
     workers: int | None = 1
+    # [bytes] of stored states and steps; short recordings then need no repeated simulation
+    checkpoints: Checkpoints = 2.0**28
     _kept: dict[bytes, ProblemObjective] = field(init=False, repr=False, default_factory=dict)
 
     # Variables
@@ -100,7 +103,12 @@ class FitObjective:
                 )
             ]
             problem = replace(self.problem, scenes=scenes) if offsets.any() else self.problem
-            found = ProblemObjective(problem, workers=self.workers, allow_independent=True)
+            found = ProblemObjective(
+                problem,
+                checkpoints=self.checkpoints,
+                workers=self.workers,
+                allow_independent=True,
+            )
         self._kept[key] = found
         for old in list(self._kept)[:-2]:
             del self._kept[old]

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
+from scipy.optimize import lsq_linear
 
 from pliant.core import Array, counted, require_positive
 from pliant.optimisation.evaluator import Evaluator
@@ -156,27 +157,18 @@ class GaussNewtonOptimiser:
         return 0.5 * float(self.right @ self.right - new @ new)
 
     def _step(self) -> Array:
-        """Minimise |R d + right|^2 + damping |D d|^2 within the bounds.
-
-        Variables that the minimiser moves out of their bounds are put there and stay; the others
-        are computed again.
-        """
+        """Return the minimiser d (n,) of |R d + right|^2 + damping |D d|^2 within the bounds."""
         lower, upper = (bound - self.z for bound in self.evaluator.bounds)
         D = np.maximum(self.scale, LEAST_SCALE * self.scale.max(initial=0.0))
         D = np.sqrt(self.damping) * np.where(D > 0.0, D, 1.0)
-        g, d = self.gradient, np.zeros(len(self.z))
-        free = ~(((lower >= 0.0) & (g > 0.0)) | ((upper <= 0.0) & (g < 0.0)))
-        while free.any():
-            rest = -(self.right + self.R[:, ~free] @ d[~free])
-            matrix = np.vstack([self.R[:, free] / D[free], np.eye(int(free.sum()))])
-            right = np.concatenate([rest, np.zeros(int(free.sum()))])
-            d[free] = np.linalg.lstsq(matrix, right, rcond=None)[0] / D[free]
-            outside = free & ((d < lower) | (d > upper))
-            if not outside.any():
-                break
-            d = np.clip(d, lower, upper)
-            free &= ~outside
-        return d
+        d, free = np.zeros(len(self.z)), lower < upper
+        if not free.any():
+            return d
+        matrix = np.vstack([self.R[:, free] / D[free], np.eye(int(free.sum()))])
+        right = np.concatenate([-self.right, np.zeros(int(free.sum()))])
+        bounds = lower[free] * D[free], upper[free] * D[free]
+        d[free] = lsq_linear(matrix, right, bounds, method="bvls").x / D[free]
+        return np.clip(d, lower, upper)
 
     def _iterate(self, step: float, finished: str = "", converged: bool = False) -> Iterate:
         g = self.evaluator.projected_gradient(self.z, self.gradient)
