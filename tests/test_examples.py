@@ -346,6 +346,29 @@ def test_shapes_guide_code_runs() -> None:
     assert -1.2 < names["slope"][0] < -1.0  # a longer arm also sags more
 
 
+def test_finger_of_particles_is_recovered_from_noisy_copies() -> None:
+    lines = output("16_identify_finger.py").splitlines()
+    for line, true in zip(lines[1:4], (1e5, 1000.0, 0.25), strict=True):
+        value, lower, upper, _ = numbers(line.split("=")[1].replace("kg/m^3", ""))
+        assert value == pytest.approx(true, rel=0.02)
+        assert lower <= true <= upper  # printed with four digits
+    for line in lines[4:6]:
+        noise_of_the_mean = 2e-4 / math.sqrt(10.0)  # [m]
+        assert numbers(line.split("error")[1])[0] == pytest.approx(noise_of_the_mean, rel=0.05)
+    losses = numbers(lines[-1].split(":")[1])
+    assert min(losses[1:]) < 0.1 * losses[0]
+
+
+def test_plan_of_the_fitted_coarse_arm_is_better_than_that_of_the_first_guess() -> None:
+    lines = output("17_fit_coarse_arm.py").splitlines()
+    E = numbers(lines[1].split("=")[1])[0]
+    assert E < 2e5  # the coarse mesh is too stiff, so its E is below that of the material
+    held_out = next(line for line in lines if "held out" in line)
+    assert numbers(held_out.split("error")[1])[0] < 1e-3  # [m]
+    before, after = numbers(lines[-1].split(":")[1])
+    assert after < 0.2 * before
+
+
 def test_identification_recovers_the_finger_and_predicts_a_held_out_recording() -> None:
     lines = output("13_identify.py").splitlines()
     E, lower, upper, start = numbers(lines[1].split("=")[1].replace("start", ""))

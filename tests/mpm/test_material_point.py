@@ -234,3 +234,26 @@ def test_model_is_reversible_and_reports_substeps():
     assert model.step(model.initial_state(), []).status.iterations == model.substeps
     finer = pl.MaterialPoint(block(2), dt=0.01, cell=0.025, substeps=3 * model.substeps)
     assert finer.substep_parameters.tau == pytest.approx(0.01 / (3 * model.substeps))
+
+
+def test_steps_with_alternating_parameters_equal_those_of_new_models():
+    """The model keeps the coefficients of its last parameters."""
+    block = pl.Robot(
+        shape=pl.geometry.Rectangle(size=(0.1, 0.04)),
+        thickness=0.04,
+        material=pl.Material(E=1e4, nu=0.3, density=1000.0),
+        supports=[pl.Support(region="x-")],
+        gravity=(0.0, -9.81),
+    )
+
+    def make():
+        return pl.MaterialPoint(block, dt=0.004, cell=0.02, substeps=8, design=["body.E"])
+
+    kept, x, u = make(), make().initial_state(), np.zeros(0)
+    for E in (2e4, 1e4, 2e4):
+        values = np.array([E])
+        for _ in range(2):
+            new = make().step(x, u, values).x
+            np.testing.assert_array_equal(kept.step(x, u, values).x, new)
+            x = new
+        values[0] = 1.0  # changed in place, which must not change the next simulation

@@ -373,6 +373,20 @@ class MaterialPoint:
         if p is None or not self.design:
             self.params.split(p)
             return self._default_coefficients
+        key, kept = np.asarray(p, float).tobytes(), self._kept_coefficients
+        found = kept.get(key)
+        if found is None:
+            found = self._coefficients_at(p)
+            kept.clear()
+            kept[key] = found
+        return found
+
+    @cached_property
+    def _kept_coefficients(self) -> dict[bytes, ParticleCoefficients]:
+        """The last coefficients by their parameters: all steps of a simulation have the same."""
+        return {}
+
+    def _coefficients_at(self, p: Array) -> ParticleCoefficients:
         others = self.variables.other_values(p)
         volumes = others.pop("cells.volume", None)
         values = {name: float(value[0]) for name, value in others.items()}

@@ -7,6 +7,7 @@
 """
 
 from pliant.zoo.robots.biped_robot import biped
+from pliant.zoo.robots.cable_finger_robot import cable_finger
 from pliant.zoo.robots.chamber_arm_robot import chamber_arm
 from pliant.zoo.robots.cylinder import silicone_cylinder
 from pliant.zoo.robots.diamond_robot import diamond
@@ -20,6 +21,7 @@ from pliant.zoo.robots.swimmer_robot import swimmer
 
 __all__ = [
     "biped",
+    "cable_finger",
     "chamber_arm",
     "diamond",
     "hydraulic_finger",
