@@ -41,10 +41,10 @@ def record(k):  # trajectory k of 100 markers: the mean of noisy copies
     return pl.design.mean_recording(copies)
 
 
+variables = ["body.E", "body.density", pl.problem.Variable("body.nu", lower=0.05, upper=0.45)]
 recordings, model = [record(k) for k in range(2)], particles(START)
-careful = pl.optimisation.GaussNewton(damping=1.0)  # the start is 25 % off
-fit = pl.identify(model, recordings, NAMES, method=careful)
+fit = pl.identify(model, recordings, variables)
 fit.show()
 adam = pl.optimisation.Adam(batch_size=1, rate=0.03)
-epochs = pl.identify(model, recordings, NAMES, method=adam, iterations=12, intervals=False)
+epochs = pl.identify(model, recordings, variables, method=adam, iterations=12, intervals=False)
 print("loss of Adam:", *(f"{row.value:.4g}" for row in epochs.history[::4]))

@@ -7,8 +7,8 @@ import pytest
 
 import pliant as pl
 from pliant.design import MarkerRecording
+from pliant.zoo import arm_fit_report, arm_laboratory, finger_recordings
 from pliant.zoo.experiment import ExperimentRun
-from pliant.zoo.experiments import arm_identify, finger_identify
 from pliant.zoo.fit_tasks import (
     best_errors,
     fit_in,
@@ -16,15 +16,16 @@ from pliant.zoo.fit_tasks import (
     simulations_to_minimum,
     simulations_within,
 )
+from pliant.zoo.registry import find
 
 
 @pytest.fixture(scope="module")
 def quick():
-    return finger_identify.EXPERIMENT.resolve_settings(quick=True)
+    return find("finger-identify").resolve_settings(quick=True)
 
 
 def test_start_has_the_ratios_of_the_paper():
-    true, start = finger_identify.TRUE, finger_identify.START
+    true, start = finger_recordings.TRUE, finger_recordings.START
     assert start["E"] / true["E"] == pytest.approx(15.0 / 20.0)
     assert start["density"] / true["density"] == pytest.approx(3.0 / 2.33)
     assert true["density"] == pytest.approx(1000.0)
@@ -32,8 +33,8 @@ def test_start_has_the_ratios_of_the_paper():
 
 def test_recordings_are_means_of_noisy_copies_of_leftward_motions(quick):
     settings = {**quick, "noise": 1e-3, "keyframes": 60}
-    noisy = finger_identify.recordings(settings, 0)
-    exact = finger_identify.recordings({**settings, "noise": 1e-12}, 0)
+    noisy = finger_recordings.recordings(settings, 0)
+    exact = finger_recordings.recordings({**settings, "noise": 1e-12}, 0)
     for a, b in zip(noisy, exact, strict=True):
         noise = np.asarray(a.positions) - np.asarray(b.positions)
         assert noise.std() == pytest.approx(1e-3 / np.sqrt(10.0), rel=0.02)
@@ -64,24 +65,24 @@ def test_counts_follow_the_best_iterate():
 
 
 def test_share_of_the_mesh_is_that_of_the_squared_errors_without_noise():
-    noise = arm_identify.NOISE
+    noise = arm_laboratory.NOISE
     errors = {
-        arm_identify.FITTED: np.hypot(noise, 2e-3),
-        arm_identify.FINE_MESH: np.hypot(noise, 1e-3),
+        arm_fit_report.FITTED: np.hypot(noise, 2e-3),
+        arm_fit_report.FINE_MESH: np.hypot(noise, 1e-3),
     }
-    assert arm_identify.mesh_share(errors) == pytest.approx(0.75)
+    assert arm_fit_report.mesh_share(errors) == pytest.approx(0.75)
 
 
 def test_measured_arm_and_fitted_arm_have_one_shape_and_other_elements():
-    settings = arm_identify.EXPERIMENT.resolve_settings(quick=True)
-    lab = arm_identify.laboratory(settings)
-    coarse = arm_identify.coarse_arm(arm_identify.TRUTH, settings)
+    settings = find("arm-identify").resolve_settings(quick=True)
+    lab = arm_laboratory.laboratory(settings)
+    coarse = arm_laboratory.coarse_arm(arm_laboratory.TRUTH, settings)
     assert (lab.model.body.mesh.order, coarse.body().mesh.order) == (2, 1)
     assert lab.model.body.rest.size > 3 * coarse.body().rest.size
     assert lab.model.body.mesh.volumes().sum() == pytest.approx(coarse.body().mesh.volumes().sum())
     assert coarse.damping.stiffness == lab.model.robot.damping.stiffness
     soft = {region: m for region, m in coarse.material.items() if region == "soft"}
-    assert soft["soft"].nu == arm_identify.TRUTH["soft.nu"]
+    assert soft["soft"].nu == arm_laboratory.TRUTH["soft.nu"]
 
 
 def test_fit_in_a_run_is_resumed(tmp_path):

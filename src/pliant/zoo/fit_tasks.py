@@ -7,14 +7,11 @@ import numpy as np
 from pliant.core import Array, Dynamics
 from pliant.design import Fit, MarkerRecording, identify
 from pliant.design.fit_files import FIT
-from pliant.optimisation import GaussNewton, OptimisationMethod
+from pliant.optimisation import OptimisationMethod
 from pliant.optimisation.result import OPTIMISATION
 from pliant.problem import Variable
 from pliant.store import remove_files
 from pliant.zoo.experiment import ExperimentRun
-
-# Gauss-Newton for a start that is 20 to 50 % off: its first steps are short
-FAR = GaussNewton(damping=1.0)
 
 
 def fit_in(
