@@ -102,9 +102,9 @@ def held_out_plot(
         for name in (START_MODEL, TRUE_VALUES)
     } | {name: fit.held_out[0].residuals for name, fit in fits.items()}
     return Plot(
-        title="Held-out recording: error of the laser",
+        title="Held-out recording",
         x="time [s]",
-        y="distance [m]",
+        y="error of the laser [m]",
         log_y=True,
         series={
             name: (part.axis, np.linalg.norm(residuals[:, -1], axis=1))

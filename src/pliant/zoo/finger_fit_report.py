@@ -101,12 +101,12 @@ def tip_plot(recording: MarkerRecording, fit: Fit) -> Plot:
     marker = int(np.argmin(np.asarray(recording.points)[:, 1]))
     part = fit.predictions[0]
     return Plot(
-        title="Lowest marker of the first trajectory",
+        title="Lowest marker, trajectory 0",
         x="time [s]",
         y="x [m]",
         series={
-            "measured, mean of the copies": (part.axis, part.measured[:, marker, 0]),
+            "measured": (part.axis, part.measured[:, marker, 0]),
             "predicted": (part.axis, part.predicted[:, marker, 0]),
         },
-        markers=("measured, mean of the copies",),
+        markers=("measured",),
     )
