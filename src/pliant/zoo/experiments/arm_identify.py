@@ -157,7 +157,7 @@ EXPERIMENT = Experiment(
     shows="a coarse model fitted to motion capture of a finer arm plans for it; held-out errors, "
     "and the share of the mesh",
     size="525 nodes fitted to 1,025 of 10-node elements",
-    takes="10 min",
+    takes="4 min",
     perform=perform,
     probe=probe,
     check_settings=check_settings,
