@@ -18,7 +18,7 @@ def chamber_arm(
     *,
     length: float = 0.4,
     E: float = 3e5,
-    pressure: float = 1e5,
+    pressure: float | None = None,
     damping: float = 2.0,
     plane: bool = False,
     cells: int = 1,
@@ -26,12 +26,14 @@ def chamber_arm(
     """Return an arm of four segments, each with two chambers, between a base and a tip.
 
     It hangs from the ceiling, downwards from the origin. Each control is the pressure [Pa] of a
-    chamber, at most `pressure`; the chambers of a segment are side by side along x. Each of the ten
-    blocks ("base", "left1", "right1", ..., "tip") is a region with a material of its own.
+    chamber, at most `pressure` (default: a third of E); the chambers of a segment are side by side
+    along x. Each of the ten blocks ("base", "left1", "right1", ..., "tip") is a region with a
+    material of its own.
     `length` [m] is that of the arm, `damping` [1/s] damps velocities, `plane` makes it planar, and
     `cells` is the number of cells across a chamber.
     """
     s = require_positive("The length of the arm", length, "m") / LENGTH
+    pressure = E / 3.0 if pressure is None else pressure
     if not is_integer(cells) or cells < 1:
         raise InputError(f"The arm has {cells} cells across a chamber; give 1 or more.")
 
