@@ -116,6 +116,18 @@ class ShapeModel:
         """Return the model of the robot with the parameters' shape, without shape parameters."""
         return self._shape_at(self._split(p)[1]).model
 
+    def stable_substeps(self, p: Array | None = None) -> int:
+        """Return the number of substeps of a step of particles that is stable for parameters p
+        (n_params,)."""
+        inner, values = self._split(p)
+        shape = self._shape_at(values)
+        model = shape.model
+        if not isinstance(model, MaterialPoint):
+            raise InputError(
+                f"{type(model).__name__} has no substeps; make the model with MaterialPoint."
+            )
+        return model.stable_substeps(shape.model_params(inner))
+
     # Core interface
 
     @property

@@ -435,10 +435,11 @@ class MaterialPoint:
     def stable_substeps(self, p: Array | None = None) -> int:
         """Return the number of substeps of a step that is stable for parameters p (n_params,)."""
         made = self.coefficients(p)
-        lighter = float((self.body.fields.density / made.fields.density).max())
+        mass = self._default_coefficients.particle_data.mass
+        lighter = float((mass / made.particle_data.mass).max())
         frequency = highest_frequency(list(made.forces), self.robot, self.body, self.cell)
         stable = stable_substep(
-            made.fields, self.cell, made.substep.viscosity, frequency * np.sqrt(max(lighter, 1.0))
+            made.fields, self.cell, made.substep.viscosity, frequency * np.sqrt(lighter)
         )
         return max(1, int(np.ceil(self.dt / (DEFAULT_FRACTION * stable))))
 
