@@ -119,14 +119,42 @@ def test_groups_by_mesh_are_those_of_the_finite_elements():
         assert len(np.unique(owners[groups == k])) == 1
 
 
+@pytest.mark.filterwarnings("ignore:A body with one particle")
+def test_particles_on_the_plane_of_symmetry_keep_their_own_group():
+    block = pl.Robot(
+        shape=pl.geometry.Rectangle(size=(0.2, 0.3)),
+        divisions=(2, 3),
+        material=pl.Material(E=1e5, nu=0.3),
+    )
+    model = pl.MaterialPoint(block, dt=0.001, cell=0.1, per_cell=1, design=["cells.E"])
+    y = model.body.cell_centres()[:, 1]
+    plane = np.sort(y)[len(y) // 2]
+    middle = y == plane
+    assert middle.sum() == 2  # of three rows
+    groups = field_groups(model, mirror="y", centre=np.nextafter(plane, 1.0))
+    assert not set(groups[middle]) & set(groups[~middle])
+
+
+def test_groups_of_the_total_transfer_are_those_of_its_particles():
+    made = [
+        pl.MaterialPoint(beam(), dt=0.005, cell=0.02, design=["cells.E"], transfer=transfer)
+        for transfer in ("updated", "total")
+    ]
+    updated, total = (field_groups(model, by=0.05) for model in made)
+    np.testing.assert_array_equal(updated, total)
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
         ({"by": "cell"}, "There are no groups by 'cell'"),
-        ({"by": -1.0}, "positive length"),
+        ({"by": -1.0}, "positive finite"),
         ({"mirror": "z"}, "take one of x, y"),
         ({"mirror": "x", "centre": 0.05}, "not symmetric about x"),
         ({"mirror": "x", "centre": 1.0}, "no cells on one of its sides"),
+        ({"centre": 0.1}, "no axis of symmetry"),
+        ({"by": np.nan}, "positive finite"),
+        ({"by": np.array([0.1, 0.2])}, "must be a number"),
     ],
 )
 def test_wrong_groups_are_clear_errors(options, text, raises_clear_error):
@@ -144,6 +172,33 @@ def test_few_materials_describe_a_robot_with_the_same_motion(design):
     assert sorted(robot.material) == ["material 1", "material 2", "material 3"]
     again = pl.simulate(pl.Quasistatic(robot), few.values["controls"])
     np.testing.assert_allclose(again.states[-1], few.simulate().states[-1], atol=1e-9)
+
+
+def test_few_materials_are_checked_by_themselves(design):
+    few = design.with_materials(2, iterations=2)
+    assert [one.iteration for one in few.checks] == [few.status.iterations]
+
+
+def test_materials_that_differ_in_more_than_the_fields_have_no_common_budget(raises_clear_error):
+    """A cluster crosses regions, so it cannot have Young's modulus of both."""
+    mesh = beam().mesh()
+    cells = np.arange(mesh.n_cells)
+    halves = {"soft": cells[: len(cells) // 2], "stiff": cells[len(cells) // 2 :]}
+    robot = beam(
+        shape=replace(mesh, regions=halves),
+        divisions=None,
+        material={"soft": pl.Material(E=1e5, nu=0.3), "stiff": pl.Material(E=1e6, nu=0.3)},
+    )
+    found = pl.codesign(
+        pl.Quasistatic(robot, design=["cells.nu"]),
+        TERMS[:1],
+        [Variable("cells.nu", lower=0.1, upper=0.4)],
+        steps=1,
+        controls=np.ones((1, 2)),
+        iterations=1,
+        method="lbfgsb",
+    )
+    raises_clear_error(lambda: found.with_materials(2), "differ in E")
 
 
 def test_exported_surfaces_are_closed_and_fill_the_body(design, tmp_path):
@@ -215,6 +270,64 @@ def test_substeps_are_stable_for_every_design(inside_loop):
     assert not particles.step(x, u, fastest).status.ok
     assert made.step(x, u, fastest).status.ok
     assert made.substeps == particles.stable_substeps(fastest)
+
+
+def particle_problem(name, lower, upper, **options):
+    model = pl.MaterialPoint(beam(), dt=0.005, cell=0.02, design=[name])
+    return model, Problem(
+        model=model,
+        steps=1,
+        terms=[Goal(effector="tip", target=(0.2, 0.0), time=0.005)],
+        variables=[Variable(name, lower=lower, upper=upper)],
+        **options,
+    )
+
+
+def test_substeps_are_stable_for_an_auxetic_material():
+    """Waves are faster at nu = -0.7 than at nu = 0.3: (lambda + 2 mu) / E is 2.36 and 1.35."""
+    model, problem = particle_problem("cells.nu", -0.7, 0.3)
+    found = with_stable_substeps(problem).model.substeps
+    n = model.body.n_particles
+    assert found == model.stable_substeps(np.full(n, -0.7)) > model.stable_substeps(np.full(n, 0.3))
+
+
+def test_substeps_of_the_model_of_a_scene_are_stable():
+    other = pl.MaterialPoint(beam(gravity=(0.0, -9.81)), dt=0.005, cell=0.02, design=["cells.E"])
+    model, problem = particle_problem(
+        "cells.E", 1e5, 1e7, scenes=[pl.problem.Scene(1), pl.problem.Scene(1, model=other)]
+    )
+    made = with_stable_substeps(problem)
+    fastest = model.stable_substeps(np.full(model.body.n_particles, 1e7))
+    assert made.model.substeps == made.scenes[1].model.substeps == fastest
+
+
+def test_shape_and_stiffness_of_particles_are_designed_together():
+    arm = pl.design.ParametrisedRobot(
+        make=beam(actuators={}, loads=[pl.PointLoad(point=(0.2, 0.02), force=(0.0, -0.1))]),
+        parameters={"length": pl.design.Stretch(axis="x", value=0.2, lower=0.15, upper=0.25)},
+    )
+    model = arm.model(pl.MaterialPoint, dt=0.005, cell=0.02, design=["cells.E"])
+    found = pl.codesign(
+        model,
+        [Goal(effector="tip", target=(0.21, 0.02), weight=1e4)],
+        [replace(E_FIELD, groups=field_groups(model, by="regions"), upper=4e6), "shape.length"],
+        steps=2,
+        iterations=8,
+        method="lbfgsb",
+    )
+    assert found.values["shape.length"][0] == pytest.approx(0.21, abs=1e-3)
+    printed = found.with_materials(1, iterations=1).robot
+    assert np.ptp(printed.mesh().points[:, 0]) == pytest.approx(0.21, abs=1e-3)
+
+
+def test_light_particles_on_a_stiff_cable_need_more_substeps():
+    """The frequency of a spring rises with 1 / sqrt(mass)."""
+    cable = pl.actuators.Cable(points=[(0.0, 0.03), (0.2, 0.03)], drive="length", stiffness=1e5)
+    model = pl.MaterialPoint(
+        beam(actuators={"cable": cable}), dt=0.005, cell=0.02, design=["cells.volume"]
+    )
+    volumes = model.body.volumes()
+    assert model.stable_substeps(0.25 * volumes) > 1.8 * model.stable_substeps(volumes)
 
 
 def test_field_of_particles_without_upper_bound_is_an_error(raises_clear_error):
@@ -315,6 +428,23 @@ def test_wrong_input_is_a_clear_error(change, text, raises_clear_error):
     arguments = {"model": static(["cells.E"]), "terms": TERMS, "variables": [E_FIELD], "steps": 1}
     given = {**arguments, **change}
     raises_clear_error(lambda: pl.codesign(**given), text)
+
+
+def test_damaged_checks_are_a_clear_error(tmp_path, raises_clear_error):
+    field_design(iterations=1, folder=tmp_path)
+    (tmp_path / "gradient-checks.json").write_text('{"checks": [1, 2]}')
+    raises_clear_error(
+        lambda: field_design(iterations=2, folder=tmp_path, resume=True), "is damaged"
+    )
+
+
+def test_wrong_arguments_of_a_design_are_clear_errors(design, tmp_path, raises_clear_error):
+    file = tmp_path / "file"
+    file.write_text("")
+    raises_clear_error(lambda: design.simulate(1), "no scene '1'")
+    raises_clear_error(lambda: design.with_materials(2, seed="a"), "The seed is 'a'")
+    raises_clear_error(lambda: design.export(file), "needs a folder")
+    raises_clear_error(lambda: design.export(None), "The folder is 'None'")
 
 
 @pytest.mark.parametrize("count", [0, 1.5, "two"])

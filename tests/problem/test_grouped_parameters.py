@@ -90,6 +90,7 @@ def test_group_starts_at_the_mean_of_its_entries():
     [
         ([Variable("cells.E", groups=[0, 1])], "an integer for each"),
         ([Variable("cells.E", groups=np.zeros(64))], "an integer for each"),
+        ([Variable("cells.E", groups=[[0], [0, 1]])], "an integer for each"),
         ([Variable("cells", groups=np.zeros(16, int))], "start, scales or groups to each"),
         ([Variable("cells.E", groups=np.zeros(16, int), lower=[1.0, 2.0])], "lower"),
     ],

@@ -7,6 +7,7 @@ from pliant.bodies import Solid
 from pliant.core import Array, Dynamics, InputError
 from pliant.design.shape_model import ShapeModel
 from pliant.mpm.particles import Particles
+from pliant.mpm.reference_grid import ReferenceGrid
 
 
 def body_model(model: Dynamics, p: Array | None = None) -> Any:
@@ -33,6 +34,8 @@ def with_body_model(model: Dynamics, made: Dynamics) -> Dynamics:
 def body_of(model: Dynamics) -> Solid | Particles:
     """Return the cells or particles of a model. Raises InputError if it has none."""
     body = getattr(body_model(model), "body", None)
+    if isinstance(body, ReferenceGrid):
+        body = body.particles
     if not isinstance(body, Solid | Particles):
         raise InputError(
             f"{type(model).__name__} has no cells or particles; take a model such as "

@@ -37,7 +37,7 @@ def read_checks(folder: Path) -> list[GradientCheck]:
         return []
     try:
         return [_check(row) for row in read_json(file)["checks"]]
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise InputError(
             f"{file} is damaged; remove it, and the gradient is checked again from here on."
         ) from None

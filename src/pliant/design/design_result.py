@@ -7,10 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, InputError, Status
+from pliant.core import Array, InputError, Status, is_integer, quoted
 from pliant.design.design_body import body_model, body_of
 from pliant.design.design_files import write_fields, write_material_surfaces
-from pliant.design.gradient_checks import GradientCheck, gradient_warnings, simulated_scene
+from pliant.design.gradient_checks import (
+    GradientCheck,
+    check_result,
+    gradient_warnings,
+    simulated_scene,
+)
 from pliant.design.material_budget import (
     FIELD,
     MaterialBudget,
@@ -25,6 +30,7 @@ from pliant.problem import Problem
 from pliant.progress import Progress
 from pliant.result_reports import notebook_html, write_report
 from pliant.robot import Robot
+from pliant.store import check_path
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -104,6 +110,11 @@ class RobotDesign:
 
     def simulate(self, scene: int = 0) -> Rollout:
         """Return the motion of the best design in a scene. Raises StepError if it fails."""
+        count = len(self.problem.scene_problems)
+        if not is_integer(scene) or not 0 <= scene < count:
+            raise InputError(
+                f"There is no scene {quoted(scene)}; give a number from 0 to {count - 1}."
+            )
         return simulated_scene(ProblemObjective(self.problem), scene, self.result.z)
 
     def with_materials(
@@ -120,15 +131,17 @@ class RobotDesign:
         """
         budget = material_budget(self.problem, self.result.z, count, seed)
         problem, start = budget_problem(self.problem, self.result.z, budget)
+        objective = ProblemObjective(problem)
         result = optimise(
-            ProblemObjective(problem),
+            objective,
             method,
             iterations=iterations,
             start=start,
             seed=seed,
             progress=progress,
         )
-        return RobotDesign(result=result, problem=problem, checks=self.checks, budget=budget)
+        checks = (check_result(objective, result),)
+        return RobotDesign(result=result, problem=problem, checks=checks, budget=budget)
 
     # Text and files
 
@@ -152,7 +165,9 @@ class RobotDesign:
         fields.vtu has the fields of the material. With a budget of materials there are an STL file
         [m] for each material and robot.toml; so is robot.toml for a design without fields.
         """
-        home = Path(folder)
+        home = check_path("The folder", folder)
+        if home.exists() and not home.is_dir():
+            raise InputError(f"{home} is a file, and an export needs a folder. Give another.")
         home.mkdir(parents=True, exist_ok=True)
         written = []
         if fields := self._exported_fields():

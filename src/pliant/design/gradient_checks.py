@@ -11,7 +11,7 @@ from pliant.core import Array
 from pliant.design.design_body import body_model
 from pliant.dynamics import Rollout, simulate
 from pliant.mpm import MaterialPoint
-from pliant.optimisation import ProblemObjective
+from pliant.optimisation import OptimisationResult, ProblemObjective
 from pliant.optimisation.scene_run import FAILURES
 
 SMALLEST_STEP = 1e-4  # of scaled variables; smaller differences may be rounding
@@ -66,6 +66,16 @@ def check_gradient(
         predicted=predicted,
         measured=measured,
         contact_share=contact_share(objective, z),
+    )
+
+
+def check_result(objective: ProblemObjective, result: OptimisationResult) -> GradientCheck:
+    """Compare the gradient of the last iterate with a difference over the length of its step."""
+    return check_gradient(
+        objective,
+        result.last.z,
+        iteration=result.status.iterations,
+        step=result.history[-1].step,
     )
 
 

@@ -6,12 +6,21 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from pliant.bodies import Solid
-from pliant.core import Array, Dynamics, InputError, nearest, quoted, require_number
+from pliant.core import (
+    Array,
+    Dynamics,
+    InputError,
+    nearest,
+    quoted,
+    require_number,
+    require_positive,
+)
 from pliant.design.design_body import body_of
 from pliant.mpm.particles import Particles
 
 KINDS = ("cells", "regions", "mesh")
 AXES = "xyz"
+ROUNDING = 1e-6  # of a cell, by which a centre on the plane of symmetry may be below it
 
 
 def field_groups(
@@ -46,6 +55,8 @@ def field_groups(
     """
     body = body_of(model)
     labels = _labels(body, by)
+    if mirror is None and centre is not None:
+        raise InputError('There is a centre but no axis of symmetry; give mirror="x", or similar.')
     if mirror is not None:
         labels = _mirrored(body, labels, mirror, centre)
     return np.unique(labels, return_inverse=True)[1].ravel()
@@ -53,24 +64,25 @@ def field_groups(
 
 def _labels(body: Any, by: Any) -> Array:
     points = body.cell_centres()
-    if by == "cells":
-        return np.arange(len(points))
-    if by == "mesh":
-        return body.samples.cells if isinstance(body, Particles) else np.arange(len(points))
-    if by == "regions":
-        labels = np.zeros(len(points), int)
-        for k, cells in enumerate(body.material_cells.values()):
-            labels[cells] = k
-        return labels
     if isinstance(by, str):
-        raise InputError(f"There are no groups by {quoted(by)}; {nearest(by, KINDS)}")
-    edge = require_number("The edge of a group", by, "m")
-    if edge <= 0.0:
-        raise InputError(f"The edge of a group is {edge:g} m; give a positive length.")
+        return _named_labels(body, by)
+    edge = require_positive("The edge of a group", by, "m")
     low = points.min(axis=0) - 0.5 * body.cell_size()  # not on the boundary of a cube
-    return np.unique(np.floor((points - low) / edge).astype(int), axis=0, return_inverse=True)[
-        1
-    ].ravel()
+    cubes = np.floor((points - low) / edge)
+    return np.unique(cubes, axis=0, return_inverse=True)[1].ravel()
+
+
+def _named_labels(body: Any, by: str) -> Array:
+    if by == "cells" or (by == "mesh" and not isinstance(body, Particles)):
+        return np.arange(len(body.cell_centres()))
+    if by == "mesh":
+        return np.asarray(body.samples.cells)
+    if by != "regions":
+        raise InputError(f"There are no groups by {quoted(by)}; {nearest(by, KINDS)}")
+    labels = np.zeros(len(body.cell_centres()), int)
+    for k, cells in enumerate(body.material_cells.values()):
+        labels[cells] = k
+    return labels
 
 
 def _mirrored(body: Solid | Particles, labels: Array, mirror: Any, centre: Any) -> Array:
@@ -85,7 +97,7 @@ def _mirrored(body: Solid | Particles, labels: Array, mirror: Any, centre: Any) 
     k = AXES.index(mirror)
     low, high = body.mesh.points[:, k].min(), body.mesh.points[:, k].max()
     plane = 0.5 * (low + high) if centre is None else require_number("The centre", centre, "m")
-    above = points[:, k] >= plane
+    above = points[:, k] >= plane - ROUNDING * body.cell_size()
     if above.all() or not above.any():
         raise InputError(
             f"The plane {mirror} = {plane:g} m has no cells on one of its sides; the body is from "

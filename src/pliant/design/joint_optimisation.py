@@ -10,9 +10,9 @@ import numpy as np
 from pliant.core import Dynamics, InputError, is_integer, quoted, require_kind
 from pliant.design.design_files import read_checks, write_checks
 from pliant.design.design_result import RobotDesign
-from pliant.design.gradient_checks import GradientCheck, check_gradient
+from pliant.design.gradient_checks import check_result
 from pliant.design.stable_design import with_stable_substeps
-from pliant.optimisation import OptimisationMethod, OptimisationResult, ProblemObjective, optimise
+from pliant.optimisation import OptimisationMethod, ProblemObjective, optimise
 from pliant.optimisation.result import OPTIMISATION
 from pliant.problem import Problem, Term, Variable
 from pliant.progress import Progress
@@ -136,18 +136,8 @@ def _optimised(
             break
         done = result.status.iterations
         if count and done not in [one.iteration for one in checks] and done <= end:
-            checks.append(_check(objective, result))
+            checks.append(check_result(objective, result))
             write_checks(folder, checks)
         if result.last.finished:
             break
     return RobotDesign(result=result, problem=objective.problem, checks=tuple(checks))
-
-
-def _check(objective: ProblemObjective, result: OptimisationResult) -> GradientCheck:
-    """Compare the gradient of the last iterate with a difference over the length of its step."""
-    return check_gradient(
-        objective,
-        result.last.z,
-        iteration=result.status.iterations,
-        step=result.history[-1].step,
-    )

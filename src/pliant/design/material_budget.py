@@ -1,5 +1,6 @@
 """A budget of distinct materials: the cells of a design are clustered to few printable ones."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -7,8 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from pliant.bodies import Solid
-from pliant.core import Array, InputError, is_integer, quoted
+from pliant.core import Array, InputError, is_integer, quoted, require_seed
 from pliant.design.design_body import body_model, body_of
 from pliant.geometry import Mesh
 from pliant.geometry.k_means import k_means
@@ -35,7 +35,8 @@ def material_budget(problem: Problem, z: Array, count: int, seed: int) -> Materi
     """Return at most `count` materials for the fields of a design z (n,), by k-means of the values
     of the mesh cells, relative to their bounds and weighted by volume.
 
-    Raises InputError if no field is a variable, or if the robot has several material laws.
+    Raises InputError if no field is a variable, or if the materials of the robot differ in more
+    than these fields.
     """
     if not is_integer(count) or count < 1:
         raise InputError(f"The number of materials is {quoted(count)}; give 1 or more.")
@@ -46,7 +47,7 @@ def material_budget(problem: Problem, z: Array, count: int, seed: int) -> Materi
             "model with design=['cells.E'] and name 'cells.E' as a variable."
         )
     body = body_of(problem.model)
-    _check_one_law(body)
+    _common_material(body.materials, [block.name for block in fields])
     owner = body.samples.cells if isinstance(body, Particles) else np.arange(body.mesh.n_cells)
     weights = np.bincount(owner, body.volumes(), body.mesh.n_cells)
     features = np.stack([_feature(block, z) for block in fields], axis=1)
@@ -58,7 +59,7 @@ def material_budget(problem: Problem, z: Array, count: int, seed: int) -> Materi
     points = np.round(means[filled] / weights[filled, None], 12)
     chosen = min(int(count), len(np.unique(points, axis=0)))
     labels = np.zeros(body.mesh.n_cells, int)
-    labels[filled] = k_means(points, weights[filled], chosen, seed)
+    labels[filled] = k_means(points, weights[filled], chosen, require_seed(seed))
     labels[~filled] = labels[filled][_nearest_cells(body.mesh, filled)]
     names = tuple(f"material {k + 1}" for k in range(chosen))
     return MaterialBudget(labels=labels, entries=labels[owner], names=names)
@@ -81,13 +82,24 @@ def _feature(block: VariableBlock, z: Array) -> Array:
     return np.asarray(values / np.where(width > 0.0, width, 1.0))
 
 
-def _check_one_law(body: Solid | Particles) -> None:
-    laws = {(one.law, one.power) for one in body.materials.values()}
-    if len(laws) > 1:
-        raise InputError(
-            "The robot has materials of different laws, which cannot share a budget of "
-            "materials; use one law for the whole robot."
-        )
+def _common_material(materials: Mapping[str, Material], fields: Sequence[str]) -> Material:
+    """Return one of the materials by region. Raises InputError if they differ in more than the
+    fields, such as "cells.E", because clusters of cells cross regions."""
+    first = next(iter(materials.values()))
+    common = [one.name for one in dataclasses.fields(first) if f"{FIELD}{one.name}" not in fields]
+    for region, other in materials.items():
+        for name in common:
+            if getattr(other, name) != getattr(first, name):
+                remedy = (
+                    f"make '{FIELD}{name}' a variable too, or give all regions the same {name}"
+                    if name in KEYS
+                    else f"give all regions the same {name}"
+                )
+                raise InputError(
+                    f"The materials of the robot differ in {name} (region '{region}'), but the "
+                    f"cells of a printable material share everything; {remedy}."
+                )
+    return first
 
 
 def _nearest_cells(mesh: Mesh, filled: Array) -> Array:
@@ -154,7 +166,7 @@ def robot_of_budget(problem: Problem, z: Array, budget: MaterialBudget) -> Robot
         if value.size == 1 and _is_of_robot(name, model.params.blocks)
     }
     made = robot_with(robot, others) if others else robot
-    base: Material = next(iter(made.materials_by_region().values()))
+    base = _common_material(made.materials_by_region(), [f"{FIELD}{key}" for key in fields])
     materials = {
         name: _material(base, fields, budget.entries == k) for k, name in enumerate(budget.names)
     }

@@ -28,7 +28,10 @@ def group_shares(name: str, groups: Any, size: int) -> sp.csr_matrix:
 
     Raises InputError for groups that are not one integer for each entry.
     """
-    given = np.asarray(groups)
+    try:
+        given = np.asarray(groups)
+    except ValueError:  # rows of different lengths
+        given = np.asarray(groups, object)
     if given.shape != (size,) or given.dtype.kind not in "iu":
         raise InputError(
             f"The groups of '{name}' have shape {given.shape} and type {given.dtype}, but the "
