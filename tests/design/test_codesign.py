@@ -174,6 +174,27 @@ def test_few_materials_describe_a_robot_with_the_same_motion(design):
     np.testing.assert_allclose(again.states[-1], few.simulate().states[-1], atol=1e-9)
 
 
+def test_robot_of_few_materials_keeps_the_springs_of_its_contacts():
+    """By default they follow Young's modulus, which the design changes."""
+    robot = beam(
+        gravity=(0.0, -9.81),
+        actuators={},
+        contacts=[pl.Contact(obstacle=pl.plane((0.0, 1.0)))],
+    )
+    found = pl.codesign(
+        pl.ImplicitEuler(robot, dt=0.02, design=["cells.E"]),
+        [Goal(effector="tip", target=(0.2, 0.02), weight=1e4)],
+        [E_FIELD],
+        steps=3,
+        iterations=3,
+        checks=0,
+        method="lbfgsb",
+    ).with_materials(1, iterations=1)
+    assert abs(found.robot.material["material 1"].E / 4e5 - 1.0) > 0.2
+    again = pl.simulate(pl.ImplicitEuler(found.robot, dt=0.02), np.zeros((3, 0)))
+    np.testing.assert_allclose(again.states, found.simulate().states, atol=1e-9)
+
+
 def test_few_materials_are_checked_by_themselves(design):
     few = design.with_materials(2, iterations=2)
     assert [one.iteration for one in few.checks] == [few.status.iterations]
@@ -364,6 +385,8 @@ def test_gradient_that_predicts_nothing_is_reported():
     check = check_gradient(objective, objective.start + 1e-3, iteration=3, step=0.1)
     assert check.agreement < 0.5
     assert "The gradient of iteration 3 does not predict" in gradient_warnings([check])[0]
+    failed = gradient_warnings([replace(check, measured=np.nan)])[0]
+    assert "simulated none, because a simulation failed" in failed
 
 
 def test_share_of_steps_in_contact_is_counted():

@@ -87,7 +87,7 @@ def gradient_warnings(checks: Sequence[GradientCheck]) -> tuple[str, ...]:
         found.append(
             f"The gradient of iteration {bad[-1].iteration} does not predict the change of the "
             f"objective over a step of {bad[-1].step:.2g} (predicted {bad[-1].predicted:.3g}, "
-            f"simulated {bad[-1].measured:.3g}; the body is in contact in "
+            f"simulated {_simulated(bad[-1].measured)}; the body is in contact in "
             f"{_percent(bad[-1].contact_share)} of the time steps). "
             "Optimise fewer time steps first and continue from the result, take a smaller rate, or "
             "more damping and less friction."
@@ -98,6 +98,10 @@ def gradient_warnings(checks: Sequence[GradientCheck]) -> tuple[str, ...]:
             "or optimise fewer time steps first."
         )
     return tuple(found)
+
+
+def _simulated(change: float) -> str:
+    return f"{change:.3g}" if np.isfinite(change) else "none, because a simulation failed"
 
 
 def _percent(share: float) -> str:

@@ -17,6 +17,7 @@ from pliant.mpm.particles import Particles
 from pliant.problem import Problem, Variable
 from pliant.problem.variables import LOG_SCALED, VariableBlock
 from pliant.robot import Robot, robot_with
+from pliant.robot.parameters import with_fixed_springs
 
 FIELD = "cells."
 KEYS = ("E", "nu", "density")
@@ -165,7 +166,8 @@ def robot_of_budget(problem: Problem, z: Array, budget: MaterialBudget) -> Robot
         for name, value in values.items()
         if value.size == 1 and _is_of_robot(name, model.params.blocks)
     }
-    made = robot_with(robot, others) if others else robot
+    # springs that follow Young's modulus keep the stiffness that they had in the design
+    made = with_fixed_springs(robot_with(robot, others), model.body)
     base = _common_material(made.materials_by_region(), [f"{FIELD}{key}" for key in fields])
     materials = {
         name: _material(base, fields, budget.entries == k) for k, name in enumerate(budget.names)
