@@ -24,13 +24,13 @@ def sample_body(robot: Robot, cell: float, per_cell: int, seeding: str, rng_seed
     """
     if not is_integer(per_cell) or per_cell < 1:
         raise InputError(
-            f"There are {quoted(per_cell)} particles along a cell; take 2, or 3 for a body with "
+            f"There are {quoted(per_cell)} particles along a cell; take 2, or 4 for a body with "
             "large strains."
         )
     if per_cell == 1:
         warnings.warn(
             "A body with one particle along a cell tears when it is stretched; take per_cell=2, or "
-            "3 for large strains."
+            "4 for large strains."
         )
     mesh = robot.mesh()
     if cell > (size := float(np.ptp(mesh.points, axis=0).max())):
