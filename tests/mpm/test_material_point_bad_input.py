@@ -79,7 +79,7 @@ BUILD = {
         ),
         r"No particle lies inside the mesh at a spacing of 0\.05 m; choose about .* or less",
     ),
-    "per_cell of 0": (lambda: model(per_cell=0), "'0' particles along a cell; take 2, or 3"),
+    "per_cell of 0": (lambda: model(per_cell=0), "'0' particles along a cell; take 2, or 4"),
     "precision": (lambda: model(precision="float16"), "no precision 'float16'; did you mean"),
     "seeding": (lambda: model(seeding="jiter"), "did you mean 'jitter'"),
     "memory as text": (
