@@ -73,6 +73,10 @@ def test_seeds_are_trained_one_after_the_other(tmp_path):
     )
     assert [note[:6] for note in result["notes"][:2]] == ["seed 4", "seed 5"]
     assert "mean return of all seeds, new initial states" in result["metrics"]
+    replayed = [note for note in result["notes"] if "on replay" in note]
+    assert [note[:6] for note in replayed] == ["seed 4", "seed 5"]
+    largest = result["metrics"]["largest step error of all seeds"]["value"]
+    assert largest >= result["metrics"]["step error"]["value"] > 0.0
 
 
 def test_cluster_gives_the_same_training(tmp_path):

@@ -30,7 +30,7 @@ def training_outcome(
         scene=shown.scene,
         reached=not fault,
         message=fault or "done",
-        notes=[*map(seed_note, found), *first.refined.certificate.lines()],
+        notes=[*map(seed_note, found), *certificate_notes(found)],
     )
 
 
@@ -93,12 +93,25 @@ def beats_wave(one: SwimTraining) -> bool:
     return one.after.mean_return > one.wave.mean_return
 
 
+def certificate_notes(found: Sequence[SwimTraining]) -> list[str]:
+    """Return the lines of the certificate of every seed, with the seed if there are several."""
+    return [
+        f"seed {one.seed}: {line}" if len(found) > 1 else line
+        for one in found
+        for line in one.refined.certificate.lines()
+    ]
+
+
 def _seed_metrics(found: Sequence[SwimTraining]) -> dict[str, Metric]:
-    """Return the mean and the lowest return of several seeds."""
+    """Return the mean and the lowest return of several seeds, and their largest step error."""
     returns = [one.after.mean_return for one in found]
     if len(returns) < 2:
         return {}
+    errors = [one.refined.certificate.step_error for one in found]
+    known = [error for error in errors if error is not None]
+    largest = max(known) if len(known) == len(found) else None
     return {
+        **optional_metric("largest step error of all seeds", largest, STATE),
         "mean return of all seeds, new initial states": Metric(
             value=float(np.mean(returns)), unit=LENGTHS
         ),
