@@ -55,6 +55,11 @@ PARTICLES = solid(
     },
     contacts=(pl.Contact(obstacle=pl.plane((0.1, 1.0), height=0.004), friction=0.4),),
 )
+INSIDE = {  # points of a cable inside cells, where the derivative by their place is continuous
+    "box": [[0.02, 0.02, 0.06], [0.11, 0.045, 0.07], [0.17, 0.03, 0.055]],
+    "plane": [[0.02, 0.06], [0.13, 0.05], [0.17, 0.055]],
+}
+PLACES = ("actuators.line.point1.x", "actuators.line.guide.y", "actuators.line.point1.y")
 # robot, control, design; the material parameter checks the order of the blocks
 CASES = {
     "cable": (
@@ -78,6 +83,36 @@ CASES = {
             "contact0.friction",
             "contact0.stiffness",
         ),
+    ),
+    "routed by tension": (
+        solid(
+            "box",
+            2,
+            "neo-hookean",
+            actuators={"line": pl.Cable(points=INSIDE["box"], guide=(0.3, 0.02, 0.1))},
+        ),
+        (0.8,),
+        (*PLACES, "actuators.line.point0.z", "actuators.line.strength"),
+    ),
+    "routed by length": (
+        solid(
+            "plane",
+            1,
+            "neo-hookean",
+            actuators={"line": pl.Cable(points=INSIDE["plane"], guide=(0.3, 0.02), **STRETCHY)},
+        ),
+        (0.9,),
+        (*PLACES, "actuators.line.stiffness"),
+    ),
+    "routed with a rest length": (
+        solid(
+            "plane",
+            1,
+            "neo-hookean",
+            actuators={"line": pl.Cable(points=INSIDE["plane"], **STRETCHY)},
+        ),
+        (0.8,),
+        ("actuators.line.point1.x", "actuators.line.rest_length"),
     ),
     "no damping, gravity or friction": (
         replace(
@@ -137,6 +172,17 @@ CASES = {
             "actuators.swell.strength",
             "actuators.pulled.strength",
         ),
+    ),
+    "particles with routes": (
+        replace(
+            PARTICLES,
+            actuators={
+                "line": pl.Cable(points=INSIDE["plane"], guide=(0.3, 0.02), **STRETCHY),
+                "pulled": pl.Cable(points=INSIDE["plane"]),
+            },
+        ),
+        (0.9, 0.8),
+        (*PLACES, "actuators.pulled.point1.y", "actuators.pulled.strength"),
     ),
     "particles without damping": (
         replace(PARTICLES, damping=pl.Damping(), gravity=None),

@@ -11,6 +11,7 @@ from numba import njit
 from numpy.typing import ArrayLike
 
 from pliant.actuators.polyline import Polyline
+from pliant.actuators.route import Route, coordinate_names, moved_path
 from pliant.bodies import AttachableBody, positive_parameter, unit_gradient
 from pliant.core import (
     Array,
@@ -21,7 +22,6 @@ from pliant.core import (
     quoted,
     require_positive,
 )
-from pliant.geometry.locate import ROUNDING_TOLERANCE
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -121,29 +121,29 @@ class Cable:
         points = np.asarray(self.points, float)
         return points if self.guide is None else np.vstack([points, np.asarray(self.guide, float)])
 
+    def with_route(self, values: Mapping[str, float]) -> "Cable":
+        """Return the cable with other coordinates [m] of its points and guide, by names such as
+        "point0.x" and "guide.z"."""
+        path, m = moved_path(self.path(), values), len(np.asarray(self.points))
+        return replace(
+            self, points=path[:m].tolist(), guide=None if self.guide is None else path[m].tolist()
+        )
+
+    @property
+    def route_names(self) -> list[str]:
+        """The names of the coordinates of the points and the guide."""
+        m, dim = np.shape(self.points)
+        return coordinate_names(m, self.guide is not None, dim)
+
     def attach(self, body: AttachableBody) -> "AttachedCable":
         """Attach the cable to a body. Raises `InputError` if a point is outside the body."""
-        anchors = body.locate(np.asarray(self.points, float))
-        m = anchors.shape[0]
-        path = self.path()
-        held = anchors @ body.rest.reshape(-1, body.dim)
-        # a point outside the body was projected to its surface; others differ by rounding only
-        moved = np.linalg.norm(held - path[:m], axis=1) > ROUNDING_TOLERANCE * np.ptp(body.rest)
-        path = np.vstack([np.where(moved[:, None], held, path[:m]), path[m:]])
-        n = len(path) - 1
-        difference = sp.diags([-1.0, 1.0], [0, 1], shape=(n, n + 1)).tocsr()
-        outside = np.zeros_like(path)
-        outside[m:] = path[m:]
-        lengths = np.linalg.norm(np.diff(path, axis=0), axis=1)
-        if (lengths == 0.0).any():
-            raise InputError(
-                f"Cable points {np.argmin(lengths)} and {np.argmin(lengths) + 1} coincide; "
-                "remove one of them."
-            )
+        route = Route(body=body, given=self.path(), n_attached=len(np.asarray(self.points)))
         return AttachedCable(
-            weights=(difference[:, :m] @ anchors).tocsr(),
-            offset=difference @ outside,
-            rest_length=lengths.sum() if self.rest_length is None else self.rest_length,
+            route=route,
+            weights=route.weights,
+            offset=route.offset,
+            rest_length=route.length if self.rest_length is None else self.rest_length,
+            follows_route=self.rest_length is None,
             drive=self.drive,
             stiffness=self.stiffness,
             strength=self.strength,
@@ -165,9 +165,11 @@ def tension(by_length: Any, length: Any, u: Any, rest_length: Any, stiffness: An
 class AttachedCable:
     """The Potential of a cable. Its points y are the segments, so the length is L = sum |y|."""
 
+    route: Route
     weights: sp.csr_matrix  # (n_segments, n_nodes)
     offset: Array  # (n_segments, dim) [m]
     rest_length: float  # [m]
+    follows_route: bool  # whether the rest length is that of the route at rest
     drive: str
     stiffness: float  # [N/m]
     strength: float = 1.0  # [-] tension over the control, if it is driven by tension
@@ -177,20 +179,48 @@ class AttachedCable:
     @property
     def parameters(self) -> tuple[Param, ...]:
         if self.drive == "tension":
-            return (positive_parameter("strength", self.strength, "-"),)
+            return (positive_parameter("strength", self.strength, "-"), *self.route.parameters)
         return (
             positive_parameter("stiffness", self.stiffness, "N/m"),
             positive_parameter("rest_length", self.rest_length, "m"),
+            *self.route.parameters,
         )
 
     def with_parameters(self, values: Mapping[str, Any]) -> "AttachedCable":
-        return replace(self, **values)
+        own = {name: value for name, value in values.items() if "." not in name}
+        changed = replace(self, **own)
+        if "rest_length" in own:
+            changed = replace(changed, follows_route=False)
+        moved = {name: value for name, value in values.items() if name not in own}
+        return changed._with_route(self.route.moved(moved)) if moved else changed
+
+    def _with_route(self, route: Route) -> "AttachedCable":
+        rest_length = route.length if self.follows_route else self.rest_length
+        return replace(
+            self,
+            route=route,
+            weights=route.weights,
+            offset=route.offset,
+            rest_length=rest_length,
+        )
 
     def parameter_gradient(self, name: str, y: Array, u: Array) -> Array:
-        if name != "rest_length":
+        if name in ("stiffness", "strength"):
             return unit_gradient(self, name, y, u)
+        if name == "rest_length":
+            return self._rest_length_gradient(y, u)
+        if self.drive == "length" and self.follows_route:
+            return self._rest_length_gradient(y, u) * self.route.length_change(name)
+        return np.zeros_like(y)  # a point changes the weights only
+
+    def _rest_length_gradient(self, y: Array, u: Array) -> Array:
         # the free length is the rest length times the control
         return self.control_gradient(y, u)[0] * (u[0] / self.rest_length)
+
+    def weight_change(self, name: str) -> tuple[sp.csr_matrix, Array] | None:
+        """Return the derivatives of the weights (n_segments, n_nodes) and of the offset
+        (n_segments, dim) by a parameter; None if they do not depend on it."""
+        return self.route.change(name) if "." in name else None
 
     @property
     def stiff(self) -> bool:

@@ -14,6 +14,7 @@ from pliant.bodies.body import (
     LimitedBody,
     MaterialDerivatives,
     MaterialFields,
+    MovableAttachments,
     SecondOrderBody,
     SemiImplicitBody,
     StiffnessMaterialDerivatives,
@@ -28,12 +29,16 @@ from pliant.bodies.point_mass import PointMass
 from pliant.bodies.potential import (
     Dissipation,
     Parametrised,
+    ParametrisedWeights,
     Potential,
     complex_step_jacobian,
+    hessian_times,
     one_sided_spring,
     parameters_of,
     positive_parameter,
     unit_gradient,
+    weight_change,
+    with_own_values,
 )
 from pliant.bodies.solid import Solid
 
@@ -52,7 +57,9 @@ __all__ = [
     "LimitedBody",
     "MaterialDerivatives",
     "MaterialFields",
+    "MovableAttachments",
     "Parametrised",
+    "ParametrisedWeights",
     "PointMass",
     "Potential",
     "SecondOrderBody",
@@ -61,6 +68,7 @@ __all__ = [
     "StiffnessMaterialDerivatives",
     "Viscosity",
     "complex_step_jacobian",
+    "hessian_times",
     "limit_message",
     "missing_members",
     "named_cells",
@@ -71,4 +79,6 @@ __all__ = [
     "stiffness_per_area",
     "unit_gradient",
     "viscous_argument",
+    "weight_change",
+    "with_own_values",
 ]

@@ -94,6 +94,22 @@ class AttachableBody(Protocol):
 
 
 @runtime_checkable
+class MovableAttachments(AttachableBody, Protocol):
+    """A body on which the points of an attachment can be design variables."""
+
+    @property
+    def attachment_box(self) -> tuple[Array, Array]:
+        """The lower and upper corner (dim,) [m] of the box around the points that `locate`
+        takes."""
+        ...
+
+    def weight_gradients(self, points: Array) -> list[sp.csr_matrix]:
+        """The derivatives (k, n_nodes) [1/m] of the weights of `locate` by each coordinate of their
+        points (k, dim) [m]."""
+        ...
+
+
+@runtime_checkable
 class Body(AttachableBody, Protocol):
     """A discretised robot with unknowns q (n_dofs,): node positions, node after node.
 

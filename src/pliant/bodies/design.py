@@ -2,7 +2,7 @@
 and of the parts that are attached to the body."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -33,10 +33,15 @@ def are_distinct_names(names: Any) -> bool:
     )
 
 
+def valid_names(names: Any) -> Collection[str]:
+    """Return the names of design parameters, or none if `Design` refuses them."""
+    return names if are_distinct_names(names) else ()
+
+
 def refuse_parameters(names: Any, refused: Mapping[str, str]) -> None:
     """Raise `InputError` if one of the names of design parameters matches a pattern of `refused`,
     whose value is the reason."""
-    for name in names if are_distinct_names(names) else ():
+    for name in valid_names(names):
         for pattern, reason in refused.items():
             if re.fullmatch(pattern, name):
                 raise InputError(f"The design parameter '{name}' {reason}")

@@ -1,6 +1,6 @@
 """Protocols of attachments: potentials and dissipations that depend on a few material points."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -123,9 +123,46 @@ class Parametrised(Protocol):
         ...
 
 
+@runtime_checkable
+class ParametrisedWeights(Parametrised, Protocol):
+    """A potential whose points depend on parameters as well, such as a cable through points of the
+    body that can move. Its `parameter_gradient` is at fixed points y."""
+
+    def weight_change(self, name: str) -> tuple[sp.csr_matrix, Array] | None:
+        """Return the derivatives of the weights (n_points, n_nodes) and of the offset (n_points,
+        dim) by a parameter; None if they do not depend on it."""
+        ...
+
+
 def parameters_of(part: Any) -> tuple[Param, ...]:
     """Return the parameters of a potential or dissipation; none if it is not `Parametrised`."""
     return part.parameters if isinstance(part, Parametrised) else ()
+
+
+def with_own_values(part: Any, group: str, active: Collection[str]) -> Any:
+    """Return a part whose `active` parameters, with names such as "actuators.line.rest_length" in
+    the group "actuators.line", no longer follow from other ones."""
+    values = {
+        param.name: float(param.value[0])
+        for param in parameters_of(part)
+        if f"{group}.{param.name}" in active
+    }
+    return part.with_parameters(values) if values else part
+
+
+def weight_change(part: Any, name: str) -> tuple[sp.csr_matrix, Array] | None:
+    """Return the derivatives of a potential's weights and offset by a parameter; None if they do
+    not depend on it."""
+    return part.weight_change(name) if isinstance(part, ParametrisedWeights) else None
+
+
+def hessian_times(potential: Potential, y: Array, u: Array, dy: Array) -> Array:
+    """Return the Hessian of a potential at y times dy (n_points, dim). Both may be complex."""
+    H = potential.hessian(y, u)
+    out = np.matmul(H, dy.reshape(*H.shape[:2], 1)).reshape(dy.shape)
+    for column, weight in zip(*potential.rank_one_terms(y, u), strict=True):
+        out = out + weight * np.sum(column * dy) * column
+    return out
 
 
 def positive_parameter(name: str, value: float, unit: str) -> Param:

@@ -15,7 +15,7 @@ from pliant.bodies.elements import facet_node_weights, gradients, quadrature, un
 from pliant.bodies.node_pairs import pair_block_sources, upper_triangle_nodes
 from pliant.core import Array, InputError, counted_of, require_positive
 from pliant.geometry import Mesh
-from pliant.geometry.cells import cells_with_common_facet, shape_values
+from pliant.geometry.cells import cells_with_common_facet, shape_gradients, shape_values
 from pliant.geometry.overlap import ConnectedBodies
 from pliant.kernels.threads import run_kernel
 from pliant.materials import DENSITY, LAWS, YOUNGS_MODULUS, Material, moduli_nu_derivative
@@ -177,6 +177,26 @@ class Solid:
         )
         out.eliminate_zeros()
         return out
+
+    @property
+    def attachment_box(self) -> tuple[Array, Array]:
+        points = (self.reference or self.mesh).points
+        return points.min(axis=0), points.max(axis=0)
+
+    def weight_gradients(self, points: Array) -> list[sp.csr_matrix]:
+        """Return the derivatives (k, n_nodes) [1/m] of the weights of `locate` by each coordinate
+        of their points (k, dim) [m], inside the cell that holds each point."""
+        mesh = self.reference or self.mesh
+        cells, bary = mesh.locate(points, snap=self.snap)
+        slopes = shape_gradients(bary, mesh.order)
+        maps = np.einsum("kai,kaj->kij", mesh.points[mesh.cells[cells]], slopes)
+        gradients = slopes @ np.linalg.inv(maps)  # (k, n, dim)
+        rows = np.repeat(np.arange(len(cells)), slopes.shape[1])
+        place, shape = (rows, mesh.cells[cells].ravel()), (len(cells), len(mesh.points))
+        return [
+            sp.csr_matrix((gradients[..., axis].ravel(), place), shape=shape)
+            for axis in range(mesh.dim)
+        ]
 
     def region(self, name: str) -> Array:
         return self.mesh.nodes(name)

@@ -17,6 +17,7 @@ from pliant.optimisation.scene_run import FAILURES
 SMALLEST_STEP = 1e-4  # of scaled variables; smaller differences may be rounding
 LARGEST_STEP = 0.02  # of scaled variables; over larger ones a smooth objective is curved
 USEFUL = 0.5  # agreement below which a gradient misses half of the change
+NEGLIGIBLE = 1e-8  # of the objective at the start; smaller changes are rounding errors
 MUCH_LARGER = 100.0  # than the first gradient: backpropagation through contact diverges
 
 
@@ -30,6 +31,7 @@ class GradientCheck:
     predicted: float  # change of the value, from the gradient
     measured: float  # by simulation; NaN: it failed
     contact_share: float  # of the time steps with a contact; NaN: the robot has none
+    scale: float = 0.0  # size of the objective at the start
 
     @property
     def agreement(self) -> float:
@@ -39,9 +41,15 @@ class GradientCheck:
             return 0.0
         return 1.0 - abs(self.predicted - self.measured) / largest if largest > 0.0 else 1.0
 
+    @property
+    def is_negligible(self) -> bool:
+        """Whether both changes are rounding errors beside the objective at the start, as those of
+        an objective that has come down to zero."""
+        return max(abs(self.predicted), abs(self.measured)) < NEGLIGIBLE * self.scale
+
 
 def check_gradient(
-    objective: ProblemObjective, z: Array, *, iteration: int, step: float
+    objective: ProblemObjective, z: Array, *, iteration: int, step: float, scale: float = 0.0
 ) -> GradientCheck:
     """Compare the gradient at z (n,) with a central difference along it, over a length of `step`,
     but at least SMALLEST_STEP and at most LARGEST_STEP. Variables at a bound are kept. It takes a
@@ -66,6 +74,7 @@ def check_gradient(
         predicted=predicted,
         measured=measured,
         contact_share=contact_share(objective, z),
+        scale=scale,
     )
 
 
@@ -76,13 +85,14 @@ def check_result(objective: ProblemObjective, result: OptimisationResult) -> Gra
         result.last.z,
         iteration=result.status.iterations,
         step=result.history[-1].step,
+        scale=abs(result.history[0].value),
     )
 
 
 def gradient_warnings(checks: Sequence[GradientCheck]) -> tuple[str, ...]:
     """Return sentences about gradients that have become useless, with remedies."""
     found = []
-    bad = [one for one in checks if one.agreement < USEFUL]
+    bad = [one for one in checks if one.agreement < USEFUL and not one.is_negligible]
     if bad:
         found.append(
             f"The gradient of iteration {bad[-1].iteration} does not predict the change of the "

@@ -235,17 +235,12 @@ class ParticleShape:
         for part in step.tape.coefficients.forces:
             assert isinstance(part, CompiledCable)
             cable, k = part.potential, part.part.start
-            if cable.drive == "length" and not self._has_fixed_rest_length(part.group):
+            if cable.drive == "length" and cable.follows_route:
                 by_rest = u_bar[k] * u[k] / cable.rest_length
                 out += by_rest * np.array(
                     [self._rest_length_change(cable, j) for j in range(len(out))]
                 )
         return out
-
-    def _has_fixed_rest_length(self, group: str) -> bool:
-        """Return whether the rest length of a cable is given, not that of the rest shape."""
-        cable: Any = self.model.robot.actuators[group.partition(".")[2]]
-        return f"{group}.rest_length" in self.model.design or cable.rest_length is not None
 
     def _rest_length_change(self, cable: AttachedCable, j: int) -> float:
         moved = self.model.body.samples.points + 1j * COMPLEX_STEP * self.changes[j][0]

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import scipy.sparse as sp
 
-from pliant.bodies import COMPLEX_STEP, Potential, parameters_of
+from pliant.bodies import COMPLEX_STEP, Potential, hessian_times, parameters_of, weight_change
 from pliant.core import Array
 
 
@@ -102,10 +102,8 @@ class Attachments:
         """Return d gradient / dp (n_dofs, n) by parameters of the potentials, such as
         "contact0.stiffness". A name of other parameters has a column of zeros."""
         out = np.zeros((self.n_dofs, len(names)))
-        for points, (j, k, name) in self._parametrised(q, names):
-            potential, controls = self.potentials[k]
-            gradient = potential.parameter_gradient(name, points, u[controls])  # type: ignore[attr-defined]
-            out[:, j] += (self._transposed_weights[k] @ gradient).ravel()
+        for j, k, name in self._parametrised(names):
+            out[:, j] += self._gradient_change(k, name, q, u)
         return out
 
     def parameter_jacobian_derivative(
@@ -114,27 +112,32 @@ class Attachments:
         """Return the derivative (n_dofs, n) of parameter_jacobian(q) along y, by complex-step
         differentiation."""
         out = np.zeros((self.n_dofs, len(names)))
-        for points, (j, k, name) in self._parametrised(q, names):
-            potential, controls = self.potentials[k]
-            if potential.stiff or not stiff_only:
-                at = points + 1j * COMPLEX_STEP * (potential.weights @ y.reshape(-1, self.dim))
-                slope = potential.parameter_gradient(name, at, u[controls])  # type: ignore[attr-defined]
-                out[:, j] += (self._transposed_weights[k] @ slope.imag).ravel() / COMPLEX_STEP
+        for j, k, name in self._parametrised(names):
+            if self.potentials[k][0].stiff or not stiff_only:
+                change = self._gradient_change(k, name, q + 1j * COMPLEX_STEP * y, u)
+                out[:, j] += change.imag / COMPLEX_STEP
         return out
 
-    def _parametrised(
-        self, q: Array, names: Sequence[str]
-    ) -> Iterator[tuple[Array, tuple[int, int, str]]]:
-        """Yield the points of each potential that has a parameter of `names`, with the index of the
-        name, the index of the potential and the parameter's own name."""
-        places = [
-            (names.index(f"{group}.{param.name}"), k, param.name)
-            for k, group in enumerate(self.groups)
-            for param in parameters_of(self.potentials[k][0])
-            if f"{group}.{param.name}" in names
-        ]
-        for place in places:
-            yield self.points(self.potentials[place[1]][0], q), place
+    def _gradient_change(self, k: int, name: str, q: Array, u: Array) -> Array:
+        """Return the derivative of the gradient of a potential by one of its parameters. q may be
+        complex."""
+        (potential, controls), transposed = self.potentials[k], self._transposed_weights[k]
+        y, u = self.points(potential, q), u[controls]
+        slope = potential.parameter_gradient(name, y, u)  # type: ignore[attr-defined]
+        moved = weight_change(potential, name)
+        if moved is None:
+            return (transposed @ slope).ravel()
+        dy = moved[0] @ q.reshape(-1, self.dim) + moved[1]
+        forces = moved[0].T @ potential.gradient(y, u)
+        return (transposed @ (slope + hessian_times(potential, y, u, dy)) + forces).ravel()
+
+    def _parametrised(self, names: Sequence[str]) -> Iterator[tuple[int, int, str]]:
+        """Yield for each parameter of a potential that is in `names` its index there, the index of
+        the potential and the parameter's own name."""
+        for k, group in enumerate(self.groups):
+            for param in parameters_of(self.potentials[k][0]):
+                if f"{group}.{param.name}" in names:
+                    yield names.index(f"{group}.{param.name}"), k, param.name
 
     def _included(
         self, q: Array, stiff_only: bool

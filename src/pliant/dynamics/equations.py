@@ -23,8 +23,9 @@ from pliant.bodies import (
     SecondOrderBody,
     parameters_of,
     require_protocol,
+    with_own_values,
 )
-from pliant.bodies.design import Design
+from pliant.bodies.design import Design, valid_names
 from pliant.contact import AttachedContact, Friction
 from pliant.core import Array, InputError, Param, Params, finite_array, nearest, require_kind
 from pliant.dynamics.attachments import Attachments
@@ -109,9 +110,10 @@ class Equations(Attachments):
         made = for_each_actuator(self.robot, lambda actuator: actuator.attach(self.body))
         check_cavities_distinct(self.robot.actuators, self.body)
         self._warn_about_idle_actuators(made)
+        names = [f"actuators.{name}" for name in self.robot.actuators]
         actuators = [
-            (f"actuators.{name}", term, part)
-            for name, (term, part) in zip(self.robot.actuators, made, strict=True)
+            (group, with_own_values(term, group, valid_names(self.design)), part)
+            for group, (term, part) in zip(names, made, strict=True)
         ]
         contacts = [
             (f"contact{k}", contact.attach(self.body))
@@ -374,7 +376,11 @@ class Equations(Attachments):
             }
             parts.append((group, term.with_parameters(changes) if changes else term, part))  # type: ignore[attr-defined]
         other = copy(self)
-        for name in ("potentials", "frictions", "dissipations", "gravity", "variables"):
+        stale = ["potentials", "frictions", "dissipations", "gravity", "variables"]
+        terms = zip(parts, self._parts, strict=True)
+        if any(new[1].weights is not old[1].weights for new, old in terms):  # a point has moved
+            stale += ["tangent", "_all_points", "_transposed_weights"]
+        for name in stale:
             vars(other).pop(name, None)
         vars(other).pop("_default_coefficients", None)
         vars(other).update(robot=robot, _parts=tuple(parts))

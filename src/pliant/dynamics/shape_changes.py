@@ -10,7 +10,7 @@ import numpy as np
 from pliant.actuators.cable import AttachedCable
 from pliant.actuators.muscle import AttachedStress, StressActuator
 from pliant.actuators.pressure import AttachedPressure
-from pliant.bodies import COMPLEX_STEP, Solid
+from pliant.bodies import COMPLEX_STEP, Solid, hessian_times
 from pliant.bodies.shape_derivatives import RestChange, with_complex_part
 from pliant.contact import AttachedContact, Friction
 from pliant.core import Array, InputError
@@ -73,17 +73,12 @@ class EquationsChange:
             return None
         if isinstance(term, AttachedContact):
             return self._complex_contact(group, term)
-        if isinstance(term, AttachedCable) and self._has_fixed_rest_length(group):
+        if isinstance(term, AttachedCable) and not term.follows_route:
             return with_complex_part(term, rest_length=0.0)
         y = term.weights @ self.rest.points + term.offset
         if isinstance(term, AttachedCable):
             return with_complex_part(term, rest_length=term.length(y).imag / COMPLEX_STEP)
         return with_complex_part(term, rest_volume=term.volume(y).imag / COMPLEX_STEP)
-
-    def _has_fixed_rest_length(self, group: str) -> bool:
-        """Return whether the rest length of a cable is given, not that of the rest shape."""
-        cable: Any = self.equations.robot.actuators[group.partition(".")[2]]
-        return f"{group}.rest_length" in self.equations.design or cable.rest_length is not None
 
     def _complex_contact(self, group: str, term: AttachedContact) -> AttachedContact:
         area = self.rest.node_areas(term.contact.surface, lumped=True)[term.weights.indices]
@@ -124,10 +119,7 @@ class EquationsChange:
             if not real.stiff:
                 continue
             y, dz = self.equations.points(real, q), real.weights @ w.reshape(-1, dim)
-            H = term.hessian(y, u[part])
-            dg = np.matmul(H, dz.reshape(*H.shape[:2], 1)).reshape(dz.shape)
-            for row, weight in zip(*term.rank_one_terms(y, u[part]), strict=True):
-                dg = dg + weight * float(np.sum(row * dz)) * row
+            dg = hessian_times(term, y, u[part], dz)
             out += (real.weights.T @ (np.imag(dg) / COMPLEX_STEP)).ravel()
         return out
 

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from pliant.actuators.muscle import StressActuator
 from pliant.argument_checks import check_dt, check_index, check_state, check_step
 from pliant.bodies import MaterialFields, parameters_of, positive_parameter
-from pliant.bodies.design import Design, refuse_parameters
+from pliant.bodies.design import Design, refuse_parameters, valid_names
 from pliant.checkpointing import Schedule, best_schedule, uniform_schedule
 from pliant.core import (
     Array,
@@ -492,7 +492,7 @@ class MaterialPoint:
 
     @cached_property
     def particle_potentials(self) -> list[ParticleForce]:
-        return particle_potentials(self.robot, self.body)
+        return particle_potentials(self.robot, self.body, valid_names(self.design))
 
     @cached_property
     def load(self) -> Array:

@@ -1,6 +1,6 @@
 """Forces of actuators on particles: any potential, and cables by compiled loops."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from pliant.actuators.cable import AttachedCable, add_cable_forces, add_cable_forces_vjp
 from pliant.actuators.muscle import StressActuator
-from pliant.bodies import Potential, parameters_of
+from pliant.bodies import Potential, hessian_times, parameters_of, with_own_values
 from pliant.core import Array
 from pliant.mpm.grid import node_weights
 from pliant.mpm.particles import Particles
@@ -33,6 +33,9 @@ class ParticlePotential:
     def _transposed_weights(self) -> sp.csr_matrix:
         return self.weights.T.tocsr()
 
+    def weight_change(self, name: str) -> None:
+        """Return None: the weights of these potentials depend on no parameter."""
+
     def add_force(self, position: Array, u: Array, force: Array) -> None:
         """Add the force [N] at positions (n, dim) to `force` (n, dim)."""
         y = self.weights @ position[self.particles] + self.potential.offset
@@ -46,10 +49,7 @@ class ParticlePotential:
             self.weights @ bar[self.particles],
             u[self.part],
         )
-        H = self.potential.hessian(y, u)
-        dg = np.matmul(H, dy.reshape(*H.shape[:2], 1)).reshape(dy.shape)
-        for column, weight in zip(*self.potential.rank_one_terms(y, u), strict=True):
-            dg += weight * float(column.ravel() @ dy.ravel()) * column
+        dg = hessian_times(self.potential, y, u, dy)
         position_bar[self.particles] -= self._transposed_weights @ dg
         return -self.potential.control_gradient(y, u).reshape(len(u), dy.size) @ dy.ravel()
 
@@ -75,6 +75,18 @@ class CompiledCable:
             cable.rest_length,
             cable.stiffness,
         )
+
+    def weight_change(self, name: str) -> tuple[Array, Array] | None:
+        """Return the derivatives of the weights (n_segments, k) and of the offset (n_segments, dim)
+        by a parameter; None if they do not depend on it."""
+        if name not in self._weight_changes:
+            found = self.potential.weight_change(name)
+            self._weight_changes[name] = found and (found[0][:, self.particles].toarray(), found[1])
+        return self._weight_changes[name]
+
+    @cached_property
+    def _weight_changes(self) -> dict[str, tuple[Array, Array] | None]:
+        return {}
 
     def add_force(self, position: Array, u: Array, force: Array) -> None:
         add_cable_forces(*self._arguments, self._drive(u), position, force)  # type: ignore[call-arg]
@@ -103,8 +115,11 @@ def with_values(force: ParticleForce, values: Mapping[str, float]) -> ParticleFo
     }
     if not changes:
         return force
-    changed: Any = force.potential
-    return replace(force, potential=changed.with_parameters(changes))
+    old: Any = force.potential
+    new = old.with_parameters(changes)
+    if new.weights is not old.weights:
+        return _on_particles(force.group, new, force.part)
+    return replace(force, potential=new)
 
 
 def parameter_gradient(
@@ -114,17 +129,31 @@ def parameter_gradient(
     potential: Any = force.potential
     y = force.weights @ position[force.particles] + potential.offset
     slope = potential.parameter_gradient(name, y, u[force.part])
-    return -float(np.sum(slope * (force.weights @ bar[force.particles])))
+    dy = force.weights @ bar[force.particles]
+    moved = force.weight_change(name)
+    if moved is None:
+        return -float(np.sum(slope * dy))
+    weights, offset = moved
+    slope = slope + hessian_times(
+        potential, y, u[force.part], weights @ position[force.particles] + offset
+    )
+    forces = potential.gradient(y, u[force.part])
+    return -float(np.sum(slope * dy) + np.sum(forces * (weights @ bar[force.particles])))
 
 
-def particle_potentials(robot: Robot, body: Particles | ReferenceGrid) -> list[ParticleForce]:
-    """Return the potentials of the actuators that act on a few particles, not by stress."""
+def particle_potentials(
+    robot: Robot, body: Particles | ReferenceGrid, design: Collection[str] = ()
+) -> list[ParticleForce]:
+    """Return the potentials of the actuators that act on a few particles, not by stress, with the
+    names of the active parameters."""
     made = for_each_actuator(
         robot,
         lambda actuator: None if isinstance(actuator, StressActuator) else actuator.attach(body),
     )
     return [
-        _on_particles(f"actuators.{name}", potential, part)
+        _on_particles(
+            f"actuators.{name}", with_own_values(potential, f"actuators.{name}", design), part
+        )
         for name, (potential, part) in zip(robot.actuators, made, strict=True)
         if potential is not None
     ]

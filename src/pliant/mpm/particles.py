@@ -1,8 +1,8 @@
 """A body of particles for the material point method."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numba import njit
 from scipy.spatial import cKDTree
 
+from pliant.bodies.assembly import COMPLEX_STEP
 from pliant.bodies.body import MaterialFields, material_of_cells
 from pliant.bodies.elements import facet_node_weights
 from pliant.core import Array, InputError, counted_of, require_positive
@@ -138,20 +139,46 @@ class Particles:
         those of the reference."""
         if self.reference is not None:
             return self.reference.locate(points)
+        return self._interpolation(self.surface_snapped(points), affine_weights)
+
+    @property
+    def attachment_box(self) -> tuple[Array, Array]:
+        points = (self.reference or self).mesh.points
+        return points.min(axis=0), points.max(axis=0)
+
+    def weight_gradients(self, points: Array) -> list[sp.csr_matrix]:
+        """Return the derivatives (k, n_particles) [1/m] of the weights of `locate` by each
+        coordinate of their points (k, dim) [m]."""
+        if self.reference is not None:
+            return self.reference.weight_gradients(points)
+        at = self.surface_snapped(points)
+        return [
+            self._interpolation(at, partial(affine_weight_gradient, axis=axis))
+            for axis in range(self.dim)
+        ]
+
+    def surface_snapped(self, points: Array) -> Array:
+        """Return points (k, dim) [m], moved to the surface if they are up to `snap` outside. Raises
+        `InputError` for those farther away."""
         cells, bary = self.mesh.locate(points, snap=self.snap)
         nodes = self.mesh.points[self.mesh.cells[cells]]
-        at = np.einsum("ka,kai->ki", shape_values(bary, self.mesh.order), nodes)
+        return np.einsum("ka,kai->ki", shape_values(bary, self.mesh.order), nodes)
+
+    def _interpolation(self, at: Array, weights: Callable[[Array, float], Array]) -> sp.csr_matrix:
+        """Return the matrix (k, n_particles) of the `weights` of the particles near each point,
+        which depend on their distances (n, dim) [m] from it and on the radius [m] in which they
+        are."""
         rows, cols, data = [], [], []
         for k, x in enumerate(at):
-            near = self._interpolating_particles(x)
+            near, radius = self._interpolating_particles(x)
             rows += [k] * len(near)
             cols += near.tolist()
-            data += affine_weights(self.samples.points[near] - x).tolist()
+            data += weights(self.samples.points[near] - x, radius).tolist()
         return sp.csr_matrix((data, (rows, cols)), shape=(len(at), self.n_particles))
 
-    def _interpolating_particles(self, x: Array) -> Array:
-        """Return the particles near a point that interpolate it: enough of them, and not all in one
-        plane, unless the body is that thin."""
+    def _interpolating_particles(self, x: Array) -> tuple[Array, float]:
+        """Return the particles near a point that interpolate it, and the radius [m] in which they
+        are: enough of them, and not all in one plane, unless the body is that thin."""
         radius = NEIGHBOUR_RADIUS * self.spacing()
         while True:
             near = np.sort(np.array(self.tree.query_ball_point(x, radius), dtype=np.int64))
@@ -161,7 +188,7 @@ class Particles:
                     radius > 2.0 * NEIGHBOUR_RADIUS * self.spacing()
                     or np.linalg.svd(away, compute_uv=False)[-1] > 0.5 * self.spacing()
                 ):
-                    return near
+                    return near, radius
             radius *= 1.25
 
     def region(self, name: str) -> Array:
@@ -205,19 +232,40 @@ class Particles:
         return self.tree.query_pairs(1.1 * self.spacing(), output_type="ndarray")
 
 
-def affine_weights(away: Array) -> Array:
-    """Return weights (k,) of points at `away` (k, dim) [m] that reproduce affine functions at the
-    origin, larger for closer points. For points in a plane, functions affine in it."""
-    size = np.linalg.norm(away, axis=1)
-    reach = max(float(size.max()), 1e-300)
-    weight = (1.0 - 0.9 * size / reach) ** 2
+def affine_weights(away: Array, radius: float) -> Array:
+    """Return weights (k,) of points at `away` (k, dim) [m], in a radius [m], that reproduce affine
+    functions at the origin, larger for closer points. For points in a plane, functions affine in
+    it."""
+    weight, basis, target = _weighted_basis(away, radius)
+    return weight * (basis @ (_moment_inverse(weight, basis) @ target))
+
+
+def affine_weight_gradient(away: Array, radius: float, *, axis: int) -> Array:
+    """Return the derivative (k,) [1/m] of `affine_weights` by a coordinate of the origin."""
+    shift = COMPLEX_STEP * np.eye(away.shape[1])[axis]
+    weight, basis, target = _weighted_basis(away - 1j * shift, radius)
+    moment = (basis.T @ (weight[:, None] * basis)).imag
+    inverse = _moment_inverse(weight.real, basis.real)
+    solution = inverse @ target.real
+    change = inverse @ (target.imag - moment @ solution)
+    by_moment = weight.real * (basis.real @ change)
+    return ((weight * (basis @ solution)).imag + by_moment) / COMPLEX_STEP
+
+
+def _weighted_basis(away: Array, radius: float) -> tuple[Array, Array, Array]:
+    """Return the weights (k,) of points at `away` (k, dim) [m], the affine functions (k, dim + 1)
+    of their place and the values (dim + 1,) of these functions at the origin."""
+    squares = np.einsum("ki,ki->k", away, away)
+    size = np.sqrt(np.where(squares.real > 0.0, squares, 0.0))
+    weight = (1.0 - 0.9 * size / radius) ** 2
     middle = weight @ away / weight.sum()
-    basis = np.column_stack([np.ones(len(away)), (away - middle) / reach])
-    moment = basis.T @ (weight[:, None] * basis)
-    return weight * (
-        basis
-        @ (np.linalg.pinv(moment, rcond=1e-10, hermitian=True) @ np.append(1.0, -middle / reach))
-    )
+    basis = np.column_stack([np.ones(len(away)), (away - middle) / radius])
+    return weight, basis, np.append(1.0, -middle / radius)
+
+
+def _moment_inverse(weight: Array, basis: Array) -> Array:
+    """Return the pseudoinverse of the moment matrix (dim + 1, dim + 1)."""
+    return np.linalg.pinv(basis.T @ (weight[:, None] * basis), rcond=1e-10, hermitian=True)
 
 
 @njit(error_model="numpy", cache=True)

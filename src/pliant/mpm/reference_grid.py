@@ -10,11 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial import cKDTree
 
+from pliant.bodies.assembly import COMPLEX_STEP
 from pliant.bodies.body import MaterialFields
 from pliant.bodies.elements import facet_node_weights
 from pliant.core import Array, InputError
 from pliant.geometry import Mesh
-from pliant.geometry.cells import shape_values
 from pliant.geometry.particle_sampling import ParticleSamples
 from pliant.mpm.grid import (
     SLAB_WIDTH,
@@ -252,14 +252,15 @@ class ReferenceGrid:
         (k, dim) [m]."""
         rows, cols, data = [], [], []
         for k, x in enumerate(points):
-            near = self._nodes_around(x)
+            near, radius = self._nodes_around(x)
             rows += [k] * len(near)
             cols += near.tolist()
-            data += affine_weights(self.nodes[near] - x).tolist()
+            data += affine_weights(self.nodes[near] - x, radius).tolist()
         return sp.csr_matrix((data, (rows, cols)), shape=(len(points), self.n_nodes))
 
-    def _nodes_around(self, x: Array) -> Array:
-        """Return free nodes near a point that are not all in one plane, unless all are."""
+    def _nodes_around(self, x: Array) -> tuple[Array, float]:
+        """Return free nodes near a point that are not all in one plane, unless all are, and the
+        radius [m] in which they are."""
         radius = EXTRAPOLATION_RADIUS * self.cell
         while True:
             near = np.sort(np.array(self.tree.query_ball_point(x, radius), dtype=np.int64))
@@ -267,7 +268,7 @@ class ReferenceGrid:
                 away = self.nodes[near] - self.nodes[near].mean(axis=0)
                 flat = np.linalg.svd(away, compute_uv=False)[-1] < 0.5 * self.cell
                 if not flat or radius > 2.0 * EXTRAPOLATION_RADIUS * self.cell:
-                    return near
+                    return near, radius
             radius *= 1.25
 
     def interpolation(self, points: Array) -> sp.csr_matrix:
@@ -387,10 +388,21 @@ class ReferenceGrid:
     def locate(self, points: Array) -> sp.csr_matrix:
         """Return the weights (k, n_nodes) of material points (k, dim) [m] of the rest shape. They
         are exact for affine motions."""
-        cells, bary = self.mesh.locate(points, snap=self.particles.snap)
-        nodes = self.mesh.points[self.mesh.cells[cells]]
-        at = np.einsum("ka,kai->ki", shape_values(bary, self.mesh.order), nodes)
-        return self.interpolation(at)
+        return self.interpolation(self.particles.surface_snapped(points))
+
+    @property
+    def attachment_box(self) -> tuple[Array, Array]:
+        return self.particles.attachment_box
+
+    def weight_gradients(self, points: Array) -> list[sp.csr_matrix]:
+        """Return the derivatives (k, n_nodes) [1/m] of the weights of `locate` by each coordinate
+        of their points (k, dim) [m]."""
+        base, f = self._stencils_of(self.particles.surface_snapped(points))
+        out = []
+        for unit in np.eye(self.dim):
+            nodes, weights = _nodes_and_weights(base, f + 1j * COMPLEX_STEP * unit)
+            out.append(self._on_free_nodes(nodes, weights.imag / (COMPLEX_STEP * self.cell)))
+        return out
 
     def region(self, name: str) -> Array:
         """Return the nodes around the particles of a region, or those that interpolate a

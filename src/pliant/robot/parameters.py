@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pliant.actuators import Gripper, Servo
+from pliant.actuators import Cable, Gripper, Servo
+from pliant.actuators.route import COORDINATE
 from pliant.actuators.servo import CELL_STIFFNESS_RATIO
 from pliant.bodies import AttachableBody, Beams, PointMass, stiffness_per_area
 from pliant.core import Array, InputError, Param, finite_array, nearest, require_kind
@@ -66,7 +67,7 @@ def robot_with(
     require_kind("The values of parameters", values, Mapping, "give a dict from name to value")
     groups: dict[str, dict[str, float]] = {}
     for name, value in values.items():
-        group, _, key = str(name).rpartition(".")
+        group, key = _split(str(name))
         groups.setdefault(group, {})[key] = _number(str(name), value)
     changed = robot
     if "gravity" in groups:
@@ -78,6 +79,16 @@ def robot_with(
         _share_body(robot, changed)
         return changed
     return with_fixed_springs(changed, robot.body() if body is None else body)
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Return the group and the own name of a parameter, which is the last part of its name or, for
+    a point of a cable, the last two."""
+    coordinate = re.fullmatch(rf"(.+)\.({COORDINATE.pattern})", name)
+    if coordinate:
+        return coordinate[1], coordinate[2]
+    group, _, key = name.rpartition(".")
+    return group, key
 
 
 def _number(name: str, value: ArrayLike) -> float:
@@ -127,13 +138,17 @@ def _replaced(group: str, part: Any, kind: str, change: Mapping[str, float]) -> 
     known = [key for key in FIELDS[kind] if key in own]
     if kind == "actuators":  # one of the user may have any number as a parameter
         known += [key for key, value in own.items() if isinstance(value, float)]
-    for key in change:
+    route = part.route_names if isinstance(part, Cable) else []
+    moved = {key: value for key, value in change.items() if key in route}
+    for key in set(change) - set(moved):
         if key not in known:
             raise InputError(
                 f"There is no parameter '{group}.{key}' of a {type(part).__name__}; "
-                f"{nearest(key, known)}"
+                f"{nearest(key, [*known, *route])}"
             )
-    return replace(part, **change)
+    other = {key: value for key, value in change.items() if key not in moved}
+    changed = replace(part, **other)
+    return changed.with_route(moved) if moved else changed
 
 
 def _gravity(robot: Robot, change: Mapping[str, float], dim: int) -> Array:
