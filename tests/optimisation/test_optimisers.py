@@ -21,6 +21,8 @@ from pliant.optimisation import (
     optimise,
 )
 from pliant.optimisation.driver import METHODS
+from pliant.optimisation.evaluator import Evaluator
+from pliant.optimisation.methods import Stopping
 
 ALL = sorted(METHODS)
 A = np.array([[3.0, 1.0, 0.0], [1.0, 2.0, 0.5], [0.0, 0.5, 1.0]])
@@ -34,8 +36,8 @@ class Residuals:
 
     n_samples = 1
 
-    def __init__(self, r, J, start, lower=-np.inf, upper=np.inf, fails=lambda z: False):
-        self.r, self.J, self.fails = r, J, fails
+    def __init__(self, r, J, start, lower=-np.inf, upper=np.inf, fails=lambda z: False, cost=2.0):
+        self.r, self.J, self.fails, self.cost = r, J, fails, cost
         self.start = np.array(start, float)
         self.bounds = tuple(
             np.broadcast_to(np.array(b, float), self.start.shape) for b in (lower, upper)
@@ -54,7 +56,7 @@ class Residuals:
         if found.failed:
             return found
         J = self.J(z)
-        return replace(found, jacobian=J, gradient=J.T @ found.residuals, simulations=2.0)
+        return replace(found, jacobian=J, gradient=J.T @ found.residuals, simulations=self.cost)
 
     value, gradient = residuals, jacobian
 
@@ -86,6 +88,58 @@ def test_quadratic_minimum_is_found(method):
     np.testing.assert_allclose(result.z, CENTRE, atol=1e-3 if method == "sgd" else 1e-4)
     assert result.history[0].value == pytest.approx(0.5 * CENTRE @ A @ CENTRE)
     assert result.value == min(row.value for row in result.history)
+
+
+DIFFERENCES = 10.0  # simulations of a Jacobian by differences
+
+
+@pytest.mark.parametrize("make", [bowl, rosenbrock])
+def test_secant_updates_save_most_jacobians(make):
+    """The minimum is the same, and the gradient there is exact."""
+    exact = run(make(cost=2.0), "gauss_newton", tolerance=1e-12)
+    secants = run(make(cost=DIFFERENCES), "gauss_newton", tolerance=1e-12)
+    assert secants.status.ok, secants.status.text
+    np.testing.assert_allclose(secants.z, exact.z, atol=1e-6)
+    assert secants.history[-1].gradient_norm < 1e-5
+    jacobians = 1 + exact.status.iterations  # of the same method without secant updates
+    assert secants.simulations < 0.7 * (DIFFERENCES + 1.0) * jacobians
+
+
+def test_secant_update_reproduces_the_change_of_the_residuals():
+    """A linear function has one Jacobian: after steps along many directions Broyden's updates have
+    found it, whatever they started from."""
+    wrong = Residuals(lambda z: ROOT @ (z - CENTRE), lambda z: np.eye(3), np.zeros(3), cost=9.0)
+    method = GaussNewton()
+    run_ = method.optimiser(
+        Evaluator(objective=wrong, start=wrong.start), Stopping(tolerance=1e-12), 0
+    )
+    run_.first()
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        z = run_.z + rng.standard_normal(3)
+        updated = run_._secant(z, wrong.residuals(z))
+        step = z - run_.z
+        np.testing.assert_allclose(updated.jacobian @ step, ROOT @ step, atol=1e-12)
+        run_._accept(z, updated)
+        run_._keep(updated)
+    np.testing.assert_allclose(run_.jacobian, ROOT, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [bowl, rosenbrock])
+def test_resumed_secant_updates_equal_one_run_bit_for_bit(make, tmp_path):
+    options = {"tolerance": 1e-12}
+    whole = run(make(cost=DIFFERENCES), "gauss_newton", iterations=6, **options)
+    assert whole.state.values["age"] > 0.0 or whole.last.finished
+    run(make(cost=DIFFERENCES), "gauss_newton", iterations=3, folder=tmp_path, **options)
+    resumed = run(
+        make(cost=DIFFERENCES),
+        "gauss_newton",
+        iterations=6,
+        folder=tmp_path,
+        resume=True,
+        **options,
+    )
+    same(whole, resumed)
 
 
 def test_lbfgsb_takes_longer_steps_where_the_curvature_is_negative():

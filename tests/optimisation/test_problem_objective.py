@@ -357,7 +357,47 @@ def test_jacobian_by_differences_agrees_with_forward_sensitivities():
     z = some_point(objective, 1e-2)
     exact, found = objective.jacobian(z).jacobian, other.jacobian(z)
     np.testing.assert_allclose(found.jacobian, exact, atol=1e-6 * np.abs(exact).max())
-    assert found.simulations == 1 + 2 * len(z)
+    assert found.simulations == 1 + len(z)
+
+
+@pytest.fixture(scope="module")
+def in_processes():
+    """An objective with three scenes in two processes that start for any amount of work."""
+    model = model_of("MaterialPoint")
+    terms = squares("MaterialPoint", ["body.E"]).terms
+    scenes = [Scene(steps=3, x0=model.initial_state() * s, name=f"{s}") for s in (1.0, 1.01, 1.02)]
+    problem = Problem(model=model, terms=terms, scenes=scenes, variables=["body.E", "body.nu"])
+    objective = ProblemObjective(problem, workers=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pliant.parallel.pool.MIN_WORK_PER_WORKER", 0.0)
+        yield objective, ProblemObjective(problem)
+    objective.close()
+
+
+@pytest.mark.parametrize("kind", ["gradient", "value", "residuals", "jacobian"])
+def test_scenes_in_processes_give_the_same_bits(in_processes, kind):
+    objective, alone = in_processes
+    z = objective.start + 1e-3
+    objective.gradient(z)  # the first one tests in this process which terms depend on variables
+    found, expected = getattr(objective, kind)(z), getattr(alone, kind)(z)
+    assert objective._pool._processes
+    for name in ("value", "gradient", "residuals", "jacobian", "simulations"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+
+
+def test_failing_scene_in_a_process_is_named_as_in_this_one(in_processes):
+    objective, alone = in_processes
+    objective.gradient(objective.start)
+    z = objective.start + 100.0  # E is far beyond what the substeps can follow
+    found, expected = objective.value(z), alone.value(z)
+    assert found.failed
+    assert (found.failed, found.simulations) == (expected.failed, expected.simulations)
+
+
+def test_workers_of_an_objective_are_refused_in_optimise():
+    objective = ProblemObjective(squares("MaterialPoint", ["body.E"]))
+    with pytest.raises(InputError, match="Only a Problem takes workers"):
+        pl.optimisation.optimise(objective, workers=2)
 
 
 def test_differences_stay_within_bounds():

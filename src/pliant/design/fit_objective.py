@@ -111,8 +111,13 @@ class FitObjective:
             )
         self._kept[key] = found
         for old in list(self._kept)[:-2]:
-            del self._kept[old]
+            self._kept.pop(old).close()
         return found
+
+    def close(self) -> None:
+        """Stop the processes."""
+        for objective in self._kept.values():
+            objective.close()
 
     def value(self, z: Array, samples: Indices | None = None) -> ObjectiveEvaluation:
         return self.at_offsets(z).value(z[: self.n_inner], samples)

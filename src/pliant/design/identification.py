@@ -1,6 +1,7 @@
 """Identification: the parameters of a model from recordings and static tests."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,8 @@ def identify(
     intervals : whether to compute intervals and correlations. They take one derivative for each
         number, which is long for fields of particles
     iterations, tolerance, seed, folder, resume, progress : as in pl.optimisation.optimise
-    workers : number of processes for derivatives by differences; None for one per core
+    workers : number of processes for the simulations of several measurements and for derivatives by
+        differences; None for one per core
 
     Controls are those of the measurements. Raises InputError for measurements or variables that do
     not fit the model, and StepError if the start values cannot be simulated.
@@ -104,22 +106,23 @@ def identify(
         terms=terms,
         workers=workers,
     )
-    found = optimise(
-        objective,
-        method,
-        iterations=iterations,
-        tolerance=tolerance,
-        seed=seed,
-        folder=folder,
-        resume=resume,
-        progress=progress,
-    )
-    if found.best.failed:
-        raise StepError(
-            "The fit cannot start, because the start values fail: "
-            f"{found.best.failed.rstrip('.')}. Give other start values, or a smaller time step."
+    with closing(objective):
+        found = optimise(
+            objective,
+            method,
+            iterations=iterations,
+            tolerance=tolerance,
+            seed=seed,
+            folder=folder,
+            resume=resume,
+            progress=progress,
         )
-    fit = fit_of(objective, found, others, intervals=intervals)
+        if found.best.failed:
+            raise StepError(
+                "The fit cannot start, because the start values fail: "
+                f"{found.best.failed.rstrip('.')}. Give other start values, or a smaller time step."
+            )
+        fit = fit_of(objective, found, others, intervals=intervals)
     if folder is not None:
         fit.save(folder)
     return fit

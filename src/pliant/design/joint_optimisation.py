@@ -1,6 +1,7 @@
 """Co-design: materials, shape and control of a robot are optimised together."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -32,6 +33,7 @@ def codesign(
     folder: str | Path | None = None,
     resume: bool = False,
     progress: Progress | bool | None = None,
+    workers: int | None = 1,
     **problem: Any,
 ) -> RobotDesign:
     """Optimise the design and the control of a robot together.
@@ -45,7 +47,8 @@ def codesign(
         "actuators.left.strength", "controls", "controller", ... Fields may have
         `groups=pl.design.field_groups(model, ...)`, for symmetric designs or few values.
     steps : number of time steps; not needed with scenes
-    method, iterations, tolerance, seed, folder, resume, progress : as in pl.optimisation.optimise
+    method, iterations, tolerance, seed, folder, resume, progress, workers : as in
+        pl.optimisation.optimise
     checks : number of times that the gradient is compared with a difference quotient
     problem : further arguments of Problem: x0, limits, constraints, scenes, params, controls,
         previous_control
@@ -77,18 +80,19 @@ def codesign(
     if resume and folder is None:
         raise InputError("There is no folder to resume from; give folder=...")
     made = with_stable_substeps(_problem(model, terms, variables, steps, problem))
-    objective = ProblemObjective(made)
+    objective = ProblemObjective(made, workers=workers)
     options = {
         "method": method,
         "tolerance": tolerance,
         "seed": seed,
         "progress": progress,
     }
-    if folder is not None:
-        OPTIMISATION.check_folder(folder, resume)
-        return _optimised(objective, options, iterations, count, Path(folder))
-    with TemporaryDirectory() as temporary:
-        return _optimised(objective, options, iterations, count, Path(temporary))
+    with ExitStack() as stack:
+        stack.callback(objective.close)
+        if folder is not None:
+            OPTIMISATION.check_folder(folder, resume)
+        place = stack.enter_context(TemporaryDirectory()) if folder is None else folder
+        return _optimised(objective, options, iterations, count, Path(place))
 
 
 def _problem(model: Any, terms: Any, variables: Any, steps: Any, parts: dict[str, Any]) -> Problem:

@@ -1,5 +1,6 @@
 """Finds terms that depend on no variable of a problem."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -124,7 +125,7 @@ class Dependencies:
         }
         return out
 
-    def record(self, k: int, adjoints: list[Adjoint], gradients: list[Array]) -> None:
+    def record(self, k: int, adjoints: Sequence[Adjoint], gradients: Sequence[Array]) -> None:
         """Note the gradients of the terms of scene k. Raises InputError for a term without one."""
         for index, adjoint, g in zip(self.indices(k), adjoints, gradients, strict=True):
             term = self.term(k, index)

@@ -70,6 +70,7 @@ def optimise(
     folder: str | Path | None = None,
     resume: bool = False,
     progress: Progress | bool | None = None,
+    workers: int | None = 1,
 ) -> OptimisationResult:
     """Minimise an objective.
 
@@ -87,6 +88,8 @@ def optimise(
     resume : continue from the checkpoint in `folder`, bit for bit; there must be one
     progress : None shows progress after two seconds, False is silent; or a function
         progress(what, done, total)
+    workers : number of processes for the scenes of a Problem; None for one per core. They start if
+        there is enough work, and do not change the result.
 
     Ctrl-C ends the optimisation and returns the best variables. An objective that fails at the
     start gives a result whose status says why. Raises InputError for invalid arguments, and for a
@@ -104,7 +107,7 @@ def optimise(
     >>> result.status.ok, result.z.round(3).tolist()
     (True, [1.0, 1.0])
     """
-    made = _objective(objective)
+    made = _objective(objective, workers)
     chosen = checked_method(method)
     stopping = checked_stopping(iterations, tolerance)
     evaluator = Evaluator(objective=made, start=_start(made, start))
@@ -125,13 +128,22 @@ def optimise(
     if resume:
         assert folder is not None
         run.restore(OptimisationResult.load(folder))
-    return run.until(iterations, progress)
+    try:
+        return run.until(iterations, progress)
+    finally:
+        if made is not objective and isinstance(made, ProblemObjective):
+            made.close()
 
 
-def _objective(objective: Any) -> Objective:
-    return checked_objective(
-        ProblemObjective(objective) if isinstance(objective, Problem) else objective
-    )
+def _objective(objective: Any, workers: int | None) -> Objective:
+    if isinstance(objective, Problem):
+        return ProblemObjective(objective, workers=workers)
+    if workers != 1:
+        raise InputError(
+            "Only a Problem takes workers here; make the objective with "
+            "ProblemObjective(problem, workers=...)."
+        )
+    return checked_objective(objective)
 
 
 def checked_method(method: Any) -> OptimisationMethod:

@@ -1,6 +1,6 @@
 """Gauss-Newton with the damping of Levenberg and Marquardt, for sums of squares with bounds."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -13,6 +13,9 @@ from pliant.optimisation.objective import ObjectiveEvaluation
 from pliant.optimisation.states import OptimiserState
 
 TRIALS = 12  # dampings in an iteration, the last one 2**66 times the first one
+# Simulations of a Jacobian, over those of residuals, above which secant updates replace most
+# Jacobians. Forward sensitivities take 2, differences as many as there are variables.
+SECANT_COST = 2.0
 LEAST_SCALE = 1e-6  # of a column of the Jacobian, relative to the largest one, for the damping
 
 
@@ -28,9 +31,11 @@ class GaussNewton:
         count as zero
 
     The objective needs `residuals` and `jacobian`. A step that fails or does not lower the value is
-    repeated with more damping. The notes of the result have the rank of the Jacobian; the status
-    says if the residuals do not determine all variables. Raises InputError for values that are not
-    positive.
+    repeated with more damping. If a Jacobian takes more than two simulations for each of the
+    residuals, as by differences, Broyden's secant updates follow the first one; it is evaluated
+    again if a step fails, and at the end. The notes of the result have the rank of the Jacobian;
+    the status says if the residuals do not determine all variables. Raises InputError for values
+    that are not positive.
 
     >>> from pliant.optimisation import GaussNewton
     >>> GaussNewton().damping
@@ -62,7 +67,8 @@ class GaussNewton:
 
 @dataclass(kw_only=True, eq=False)
 class GaussNewtonOptimiser:
-    """A running Gauss-Newton: the variables, and the Jacobian there as J = Q R."""
+    """A running Gauss-Newton: the variables, and the Jacobian there as J = Q R. With secant updates
+    it keeps J and the residuals as well."""
 
     method: GaussNewton
     evaluator: Evaluator
@@ -71,23 +77,66 @@ class GaussNewtonOptimiser:
     first_value: float = 0.0
     damping: float = 0.0
     growth: float = 2.0  # factor on the damping after the next failure
+    age: float = 0.0  # number of secant updates of the Jacobian
 
     def __post_init__(self) -> None:
         n = self.evaluator.n
         self.z, self.gradient = self.evaluator.start, np.zeros(n)
         self.R, self.right = np.zeros((n, n)), np.zeros(n)  # R (k, n), Q^T residuals (k,)
         self.scale = np.zeros(n)  # largest norms of the columns of the Jacobian
+        self.jacobian, self.residuals = np.zeros((0, n)), np.zeros(0)  # empty: no secant updates
         self.damping = self.method.damping
         self._step_size = 0.0  # largest change of a variable
 
     def first(self) -> Iterate:
         """Return the start."""
-        found = self.evaluator.jacobian(self.z)
+        there = self.evaluator.residuals(self.z)
+        found = there if there.failed else self._evaluated_jacobian(self.z, there)
         if found.failed:
             return Iterate(z=self.z, value=np.inf, failed=found.failed, finished=FAILED_START)
         self._accept(self.z, found)
+        if self._costs_more(found, there):
+            self._keep(found)
         self.first_value = found.value
         return self._iterate(0.0)
+
+    def _evaluated_jacobian(self, z: Array, there: ObjectiveEvaluation) -> ObjectiveEvaluation:
+        """Return the Jacobian at z, where the residuals may have come with it."""
+        return self.evaluator.jacobian(z) if there.jacobian is None else there
+
+    @staticmethod
+    def _costs_more(jacobian: ObjectiveEvaluation, residuals: ObjectiveEvaluation) -> bool:
+        """Return whether secant updates save simulations."""
+        return (
+            residuals.jacobian is None
+            and jacobian.simulations > SECANT_COST * residuals.simulations
+        )
+
+    def _keep(self, found: ObjectiveEvaluation) -> None:
+        self.jacobian = np.array(found.jacobian, float)
+        self.residuals = np.array(found.residuals, float)
+
+    @property
+    def _by_secants(self) -> bool:
+        return len(self.residuals) > 0
+
+    def _secant(self, z: Array, found: ObjectiveEvaluation) -> ObjectiveEvaluation:
+        """Return residuals at z with Broyden's update of the Jacobian: the smallest change, in the
+        scaled variables, that gives the change of the residuals along the step."""
+        step, residuals = z - self.z, np.asarray(found.residuals, float)
+        weights = self.scale**2 * step
+        miss = residuals - self.residuals - self.jacobian @ step
+        jacobian = self.jacobian + np.outer(miss, weights / (weights @ step))
+        return replace(found, jacobian=jacobian)
+
+    def _refresh(self) -> str:
+        """Evaluate the Jacobian at the iterate. Return why it failed, or nothing."""
+        found = self.evaluator.jacobian(self.z)
+        if not found.failed:
+            self._accept(self.z, found)
+            self._keep(found)
+            self.age = 0.0
+        return found.failed
 
     def _accept(self, z: Array, found: ObjectiveEvaluation) -> None:
         jacobian = np.array(found.jacobian, float, order="C")
@@ -102,7 +151,14 @@ class GaussNewtonOptimiser:
     def iterate(self) -> Iterate:
         """Take the first step with sufficient decrease, with more and more damping."""
         d, expected = self._first_step()
-        if self.stopping.negligible(expected, self.value, self.first_value):
+        small = self.stopping.negligible(expected, self.value, self.first_value)
+        if small and self.age > 0.0:
+            failed = self._refresh()
+            if failed:
+                return self._iterate(0.0, f"the Jacobian fails: {failed}")
+            d, expected = self._first_step()
+            small = self.stopping.negligible(expected, self.value, self.first_value)
+        if small:
             return self._iterate(0.0, "the predicted decrease is negligible", True)
         failed = ""
         for _ in range(TRIALS):
@@ -110,6 +166,9 @@ class GaussNewtonOptimiser:
             if found is not None and not found.failed:
                 return self._iterate(self._step_size)
             failed = "" if found is None else found.failed
+            if self.age > 0.0 and not self._refresh():
+                d = self._step()
+                continue
             self.damping *= self.growth
             self.growth *= 2.0
             d = self._step()
@@ -140,11 +199,14 @@ class GaussNewtonOptimiser:
             return None
         gain = (self.value - found.value) / (predicted or 1.0)
         if not found.failed and found.jacobian is None:
-            found = self.evaluator.jacobian(z)
+            found = self._secant(z, found) if self._by_secants else self.evaluator.jacobian(z)
         if not found.failed:
             self._relax(gain)
             self._step_size = float(np.abs(z - self.z).max())
             self._accept(z, found)
+            if self._by_secants:
+                self._keep(found)
+                self.age += 1.0
         return found
 
     def _relax(self, gain: float) -> None:
@@ -205,7 +267,7 @@ class GaussNewtonOptimiser:
 
     def state(self) -> OptimiserState:
         """Return all that the next iteration depends on."""
-        names = ("z", "gradient", "R", "right", "scale")
+        names = ("z", "gradient", "R", "right", "scale", "jacobian", "residuals")
         return OptimiserState(
             arrays={name: getattr(self, name) for name in names},
             values={
@@ -213,12 +275,16 @@ class GaussNewtonOptimiser:
                 "first_value": self.first_value,
                 "damping": self.damping,
                 "growth": self.growth,
+                "age": self.age,
             },
+            growing=("jacobian", "residuals"),
         )
 
     def restore(self, state: OptimiserState) -> None:
-        """Continue from a state with arrays of the same shapes."""
+        """Continue from a state, in which the Jacobian and the residuals may be empty."""
         for name, array in state.arrays.items():
             setattr(self, name, np.array(array))
         for name, value in state.values.items():
             setattr(self, name, float(value))
+        if self._by_secants:  # differences start from them, as before the interruption
+            self.evaluator.least_squares.residuals(self.z)

@@ -1,7 +1,7 @@
 """ProblemObjective: a Problem as an objective of one vector of scaled variables."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,14 +16,14 @@ from pliant.core import (
     quoted,
     require_kind,
 )
-from pliant.optimisation.central_differences import difference_points, quotients
 from pliant.optimisation.dependencies import Dependencies
 from pliant.optimisation.objective import Indices, ObjectiveEvaluation
+from pliant.optimisation.one_sided_differences import difference_point
 from pliant.optimisation.problem_identity import problem_identity
 from pliant.optimisation.scene_constraints import SceneConstraints
 from pliant.optimisation.scene_rows import check_squares, residual_jacobian, run_residuals
 from pliant.optimisation.scene_run import FAILURES, SceneRun
-from pliant.parallel import make_workers
+from pliant.parallel import SerialWorkers, Workers, make_workers
 from pliant.planners.checkpoints import Checkpoints
 from pliant.planners.reverse_run import Adjoint, ReverseRun
 from pliant.problem import Problem, VariableLayout
@@ -40,11 +40,13 @@ class ProblemObjective:
     ----------
     problem : any Problem
     checkpoints : "sqrt", "all" or a memory limit [bytes] for the states and steps of a gradient
-    workers : number of processes for Jacobians by differences; None for one per core
+    workers : number of processes for scenes, and for Jacobians by differences; None for one per
+        core. They start if there is enough work, and stay until `close`. The results do not
+        depend on their number.
     allow_independent : whether terms may depend on no variable, as in a fit to data that do not
         determine a parameter
 
-    Gradients need a model with `pullback`. Jacobians of residuals use `linearize`, or central
+    Gradients need a model with `pullback`. Jacobians of residuals use `linearize`, or one-sided
     differences if the model has none. Both raise InputError if a term depends on no variable,
     unless that is allowed.
 
@@ -67,6 +69,8 @@ class ProblemObjective:
     workers: int | None = 1
     allow_independent: bool = False
     dependencies: Dependencies = field(init=False, repr=False)
+    # the processes, and the last residuals
+    _kept: dict[str, Any] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         require_kind("The problem", self.problem, Problem, "make one with pl.Problem(...)")
@@ -118,19 +122,19 @@ class ProblemObjective:
     def value(self, z: Array, samples: Indices | None = None) -> ObjectiveEvaluation:
         """Return the value, summed over the scenes `samples`, and with all of them the
         constraints."""
-        chosen, rows = self._chosen(samples), []
+        chosen = self._chosen(samples)
+        try:
+            found = self._of_scenes("value", chosen, z)
+        except SceneFailed as why:
+            return self._failure(why, why.count)
         total = sum(cost.value(self.layout.params(z)) for cost in self.problem.parameter_costs)
         total *= len(chosen) / self.n_samples
-        for count, k in enumerate(chosen, start=1):
-            try:
-                run = self.scene(k, z).simulate()
-                rows.append(self.scene_constraints[k].values(run))
-            except FAILURES as why:
-                return self._failure(k, why, count)
-            total += self.problem.scene_weights[k] * run.cost
+        total += sum(self.problem.scene_weights[k] * one.cost for k, one in found.items())
         return ObjectiveEvaluation(
             value=total,
-            constraints=np.concatenate(rows) if samples is None else None,
+            constraints=_joined(one.constraints for one in found.values())
+            if samples is None
+            else None,
             simulations=len(chosen),
         )
 
@@ -138,41 +142,104 @@ class ProblemObjective:
         """Return the value and its gradient (n,), by one checkpointed sweep for each scene. With
         all scenes, the same sweep gives the Jacobian of the constraints if it takes adjoints."""
         self._require_gradients()
-        chosen, rows, jacobians = self._chosen(samples), [], []
+        chosen = self._chosen(samples)
         with_rows = samples is None and self._takes_adjoints
+        try:
+            found = self._of_scenes("gradient and rows" if with_rows else "gradient", chosen, z)
+        except SceneFailed as why:
+            return self._failure(why, 2 * why.count)
         total, g = self._parameter_terms(z)
         total, g = total * len(chosen) / self.n_samples, g * len(chosen) / self.n_samples
-        for count, k in enumerate(chosen, start=1):
-            try:
-                run, adjoints, gradients = self._scene_gradients(k, z, with_rows)
-                rows.append(self.scene_constraints[k].values(run))
-            except FAILURES as why:
-                return self._failure(k, why, 2 * count)
-            first = 1 + (self.scene_constraints[k].n_state_rows if with_rows else 0)
-            self.dependencies.record(k, adjoints[first:], gradients[first:])
-            by_states = gradients[1:first]
-            jacobians.append(self.scene_constraints[k].by_variables(self.scene(k, z), by_states))
-            total += self.problem.scene_weights[k] * run.cost
-            g += self.problem.scene_weights[k] * gradients[0]
+        for k, one in found.items():
+            total += self.problem.scene_weights[k] * one.cost
+            g += self.problem.scene_weights[k] * one.gradient
         return ObjectiveEvaluation(
             value=total,
             gradient=g,
-            constraints=np.concatenate(rows) if samples is None else None,
-            constraint_jacobian=np.concatenate(jacobians) if with_rows else None,
+            constraints=_joined(one.constraints for one in found.values())
+            if samples is None
+            else None,
+            constraint_jacobian=_joined(one.constraint_jacobian for one in found.values())
+            if with_rows
+            else None,
             simulations=2 * len(chosen),
         )
 
-    def _scene_gradients(
-        self, k: int, z: Array, with_rows: bool
-    ) -> tuple[ReverseRun, list[Adjoint], list[Array]]:
-        """Return the finished run of a scene and the gradients (n,) of its objective, of its
-        constraints on states if asked for, and of terms that are still to be tested."""
+    def _scene_value(self, k: int, z: Array) -> "SceneValue":
+        run = self.scene(k, z).simulate()
+        return SceneValue(cost=run.cost, constraints=self.scene_constraints[k].values(run))
+
+    def _scene_gradient(self, k: int, z: Array, *, with_rows: bool) -> "SceneValue":
+        """Return the cost of a scene, its gradient (n,) and its constraints, with their Jacobian if
+        asked for. Terms that no gradient has been seen of yet are tested in the same sweep."""
+        constraints = self.scene_constraints[k]
 
         def outputs(run: ReverseRun) -> list[Adjoint]:
-            rows = self.scene_constraints[k].adjoints(run) if with_rows else []
+            rows = constraints.adjoints(run) if with_rows else []
             return [run.objective_adjoint(), *rows, *self.dependencies.adjoints(run, k)]
 
-        return self.scene(k, z).gradients(self.checkpoints, outputs)
+        run, adjoints, gradients = self.scene(k, z).gradients(self.checkpoints, outputs)
+        first = 1 + (constraints.n_state_rows if with_rows else 0)
+        return SceneValue(
+            cost=run.cost,
+            constraints=constraints.values(run),
+            gradient=gradients[0],
+            constraint_jacobian=constraints.by_variables(self.scene(k, z), gradients[1:first]),
+            tested=(adjoints[first:], gradients[first:]),
+        )
+
+    # Scenes in processes
+
+    def evaluate_scene(self, kind: str, k: int, z: Array) -> Any:
+        """Return the value, gradient or residuals of scene k at z. A failure is a value, which
+        processes can return."""
+        try:
+            if kind == "residuals":
+                return run_residuals(self.scene(k, z).simulate(), self.problem.scene_weights[k])
+            if kind == "value":
+                return self._scene_value(k, z)
+            return self._scene_gradient(k, z, with_rows=kind == "gradient and rows")
+        except FAILURES as why:
+            return SceneFailed(k, str(why))
+
+    def _of_scenes(self, kind: str, scenes: Sequence[int], z: Array) -> dict[int, Any]:
+        """Return the results of scenes at z, by scene. Raises SceneFailed for the first that
+        fails."""
+        at = np.asarray(z, float)
+        return dict(zip(scenes, self._evaluated([(kind, k, at) for k in scenes]), strict=True))
+
+    def _evaluated(self, jobs: Sequence[tuple[str, int, Array]]) -> list[Any]:
+        """Return the results of jobs (kind, scene, z). Raises SceneFailed for the first that fails,
+        with its number. The workers do not matter: the result is the same for any number."""
+        results: dict[int, Any] = {}
+        # which terms depend on variables is tested in this process, scene after scene
+        tests = bool(self.dependencies.pending) and jobs[0][0].startswith("gradient")
+        alone = self.workers == 1 or tests
+        workers = SerialWorkers(self.evaluate_scene) if alone else self._pool
+        for index, result in workers.map(jobs):
+            results[index] = result
+            if isinstance(result, SceneValue) and result.gradient is not None:
+                self.dependencies.record(jobs[index][1], *result.tested)
+            if alone and isinstance(result, SceneFailed):
+                break
+        for index in sorted(results):
+            if isinstance(results[index], SceneFailed):
+                raise results[index].numbered(index + 1)
+        return [results[index] for index in range(len(jobs))]
+
+    @property
+    def _pool(self) -> Workers:
+        """The processes, which stay until `close`."""
+        if "pool" not in self._kept:
+            alone = replace(self, workers=1)
+            alone.dependencies.pending.clear()
+            self._kept["pool"] = make_workers(alone.evaluate_scene, workers=self.workers)
+        return self._kept["pool"]
+
+    def close(self) -> None:
+        """Stop the processes. The next evaluation starts new ones."""
+        if "pool" in self._kept:
+            self._kept.pop("pool").close()
 
     @property
     def _takes_adjoints(self) -> bool:
@@ -187,22 +254,29 @@ class ProblemObjective:
         Raises InputError if a term is not a sum of squares.
         """
         self._require_squares()
-        found = []
-        for k in range(self.n_samples):
-            try:
-                found.append(self._scene_residuals(k, z))
-            except FAILURES as why:
-                return self._failure(k, why, k + 1)
+        try:
+            found = self._of_scenes("residuals", range(self.n_samples), z)
+        except SceneFailed as why:
+            return self._failure(why, why.count)
+        self._keep_residuals(z, found)
         p = self.layout.params(z)
-        r = np.concatenate([*found, *(cost.residuals(p) for cost in self.problem.parameter_costs)])
+        costs = self.problem.parameter_costs
+        r = np.concatenate([*found.values(), *(cost.residuals(p) for cost in costs)])
         return ObjectiveEvaluation(
             value=0.5 * float(r @ r), residuals=r, simulations=self.n_samples
         )
 
+    def _keep_residuals(self, z: Array, found: dict[int, Array]) -> None:
+        """Keep the residuals of the last two z: differences start from the iterate or the trial."""
+        kept = self._kept.setdefault("residuals", {})
+        kept[np.asarray(z, float).tobytes()] = found
+        for old in list(kept)[:-2]:
+            del kept[old]
+
     def jacobian(self, z: Array) -> ObjectiveEvaluation:
         """Return the residuals (r,) and their derivative (r, n).
 
-        It uses `linearize` of the model, or central differences of scaled variables.
+        It uses `linearize` of the model, or one-sided differences of scaled variables.
         """
         self._require_squares()
         found: dict[int, tuple[Array, Array]] = {}
@@ -213,13 +287,13 @@ class ProblemObjective:
             try:
                 found[k] = residual_jacobian(self.scene(k, z), self.problem.scene_weights[k])
             except FAILURES as why:
-                return self._failure(k, why, count + 1)
+                return self._failure(SceneFailed(k, str(why)), count + 1)
             count += 2.0
         others = [k for k in range(self.n_samples) if k not in found]
         try:
             by_differences, simulations = self._difference_jacobians(others, z)
         except SceneFailed as why:
-            return self._failure(why.scene, why.reason, count + why.simulations)
+            return self._failure(why, count + why.count)
         found |= by_differences
         count += simulations
         rows = [found[k] for k in range(self.n_samples)]
@@ -240,48 +314,30 @@ class ProblemObjective:
     def _difference_jacobians(
         self, scenes: Sequence[int], z: Array
     ) -> tuple[dict[int, tuple[Array, Array]], int]:
-        """Return the residuals of scenes and their derivatives by central differences, and the
-        number of simulations. All simulations are independent jobs of the workers."""
+        """Return the residuals of scenes and their derivatives by one-sided differences, and the
+        number of simulations. Residuals at z that were evaluated before are used again."""
         if not scenes:
             return {}, 0
-        at, jobs, quotient_weights = np.asarray(z, float), [], []
-        for k in scenes:
-            jobs.append((k, at))
-            for j in self._columns(k):
-                a, b, w = difference_points(at, j, self.bounds)
-                jobs += [(k, a), (k, b)]
-                quotient_weights.append(w)
-        results: dict[int, Array | SceneFailed] = {}
-        workers = make_workers(self._residuals_or_failure, workers=self.workers)
+        at = np.asarray(z, float)
+        known = self._kept.get("residuals", {}).get(at.tobytes(), {})
+        starts = [("residuals", k, at) for k in scenes if k not in known]
+        steps = [
+            (k, j, *difference_point(at, j, self.bounds)) for k in scenes for j in self._columns(k)
+        ]
+        jobs = [*starts, *(("residuals", k, end) for k, _, end, _ in steps)]
         try:
-            for index, result in workers.map(jobs):
-                results[index] = result
-                if isinstance(result, SceneFailed):
-                    result.simulations = len(jobs)  # the same for any number of workers
-                    raise result
-        finally:
-            workers.close()
-        ordered, weights = iter([results[i] for i in range(len(jobs))]), iter(quotient_weights)
-        out = {}
-        for k in scenes:
-            r: Any = next(ordered)
-            J = np.zeros((len(r), self.layout.size))
-            for j in self._columns(k):
-                ends: Any = (next(ordered), next(ordered), r)
-                J[:, j] = quotients(ends, next(weights))
-            out[k] = r, J
+            found = self._evaluated(jobs)
+        except SceneFailed as why:
+            raise why.numbered(len(jobs)) from None
+        base = known | {k: r for (_, k, _), r in zip(starts, found, strict=False)}
+        out = {k: (base[k], np.zeros((len(base[k]), self.layout.size))) for k in scenes}
+        for (k, j, _, h), r in zip(steps, found[len(starts) :], strict=True):
+            out[k][1][:, j] = (r - base[k]) / h
         return out, len(jobs)
 
     def _columns(self, k: int) -> list[int]:
         """Return the indices in z of the variables of scene k."""
         return [j for block in self.layout.of_scene(k) for j in range(self.layout.size)[block.at]]
-
-    def _residuals_or_failure(self, k: int, z: Array) -> "Array | SceneFailed":
-        """Return the residuals of scene k. A failure is a value, which processes can return."""
-        try:
-            return self._scene_residuals(k, z)
-        except FAILURES as why:
-            return SceneFailed(k, str(why))
 
     def _require_squares(self) -> None:
         for scene in self.problem.scene_problems:
@@ -326,7 +382,7 @@ class ProblemObjective:
                 run, J = constraints.jacobian(self.scene(k, z), self.checkpoints)
                 values.append(constraints.values(run))
             except FAILURES as why:
-                return self._failure(k, why, 2.0 * (k + 1))
+                return self._failure(SceneFailed(k, str(why)), 2.0 * (k + 1))
             rows.append(J)
         return ObjectiveEvaluation(
             constraints=np.concatenate(values),
@@ -353,14 +409,35 @@ class ProblemObjective:
     def _chosen(self, samples: Indices | None) -> Sequence[int]:
         return range(self.n_samples) if samples is None else [int(k) for k in samples]
 
-    def _failure(self, k: int, why: Exception | str, simulations: float) -> ObjectiveEvaluation:
-        scene = f"scene {self.problem.scene_name(k)}: " if self.n_samples > 1 else ""
-        return ObjectiveEvaluation(failed=f"{scene}{why}", simulations=simulations)
+    def _failure(self, why: "SceneFailed", simulations: float) -> ObjectiveEvaluation:
+        scene = f"scene {self.problem.scene_name(why.scene)}: " if self.n_samples > 1 else ""
+        return ObjectiveEvaluation(failed=f"{scene}{why.reason}", simulations=simulations)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SceneValue:
+    """The cost of a scene and its constraints, with derivatives if they were asked for."""
+
+    cost: float
+    constraints: Array  # (m,)
+    gradient: Array | None = None  # (n,)
+    constraint_jacobian: Array | None = None  # (m, n)
+    # the adjoints of terms that no gradient has been seen of yet, and their gradients (n,)
+    tested: tuple[Sequence[Adjoint], Sequence[Array]] = ((), ())
 
 
 class SceneFailed(Exception):
     """A scene could not be simulated."""
 
-    def __init__(self, scene: int, reason: str) -> None:
-        super().__init__(scene, reason)
-        self.scene, self.reason, self.simulations = scene, reason, 0
+    def __init__(self, scene: int, reason: str, count: int = 1) -> None:
+        super().__init__(scene, reason, count)
+        self.scene, self.reason = scene, reason
+        self.count = count  # its number among the evaluated scenes
+
+    def numbered(self, count: int) -> "SceneFailed":
+        """Return the same failure with another number."""
+        return SceneFailed(self.scene, self.reason, count)
+
+
+def _joined(parts: Iterable[Array]) -> Array:
+    return np.concatenate(list(parts))
