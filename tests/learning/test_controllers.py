@@ -5,9 +5,10 @@ import pytest
 from models import fem, mass
 
 import pliant as pl
-from pliant.core import Controller
+from pliant.core import Controller, InputError
 from pliant.learning import (
     MLP,
+    ClockedController,
     ClosedLoop,
     EffectorObserver,
     LinearFeedback,
@@ -27,6 +28,11 @@ CONTROLLERS = {
     ),
     "relu network": MLP(
         n_inputs=3, lower=[-1.0, 0.0], upper=[2.0, 5.0], activation="relu", output_gain=1.0
+    ),
+    "network with a clock": ClockedController(
+        controller=MLP(n_inputs=7, lower=[-1.0, 0.0], upper=[2.0, 5.0], hidden=(5,)),
+        frequency=1.3,
+        harmonics=2,
     ),
     "gait": SineGait(
         n_controls=2, amplitude=(0.2, 0.3), frequency=1.3, phase=(0.1, 0.7), n_inputs=3
@@ -201,3 +207,18 @@ def test_table_of_controls_replays_a_plan():
     late = table.control(np.zeros(0), table.params.flat, 9.0)
     assert np.array_equal(late, plan.controls[-1])
     assert OpenLoop.for_model(model, 3).params.flat.tolist() == 6 * [0.0]
+
+
+def test_clocked_network_is_periodic_without_feedback():
+    network = MLP(n_inputs=5, lower=[0.0], upper=[1.0], output_gain=1.0)
+    gait = ClockedController(controller=network, frequency=2.0, harmonics=2)
+    y, w = np.zeros(1), gait.params.flat
+    over = np.array([gait.control(y, w, t)[0] for t in np.linspace(0.0, 1.0, 41)])
+    np.testing.assert_allclose(over[:21], over[20:], atol=1e-12)
+    assert np.ptp(over) > 1e-3
+
+
+def test_clock_needs_inputs_of_its_own():
+    network = MLP(n_inputs=1, lower=[0.0], upper=[1.0])
+    with pytest.raises(InputError, match="1 inputs, but the clock alone gives 2"):
+        ClockedController(controller=network, frequency=1.0)

@@ -86,3 +86,16 @@ def test_integer_x_values_have_integer_ticks():
     counted = {"ours": (np.arange(3.0), np.ones(3))}
     assert plot_svg(plot(series=counted)).count(b'id="xtick_') == 3
     assert plot_svg(plot(series={**counted, "theirs": (T, T)})).count(b'id="xtick_') > 3
+
+
+def test_band_is_shaded_in_the_colour_of_its_series():
+    """Above the line there is only white without the band, and a light tint with it."""
+
+    def tints(png):
+        pixels = np.asarray(Image.open(BytesIO(png)).convert("RGB")).astype(float)
+        tint = 255 * (0.15 * np.array(to_rgb(SERIES[0])) + 0.85)
+        return int((np.abs(pixels - tint).max(axis=-1) < 3).sum())
+
+    flat = {"mean": (T, 0 * T)}
+    assert tints(plot_png(plot(series=flat, bands={"mean": (0 * T - 1, 0 * T + 1)}))) > 1000
+    assert tints(plot_png(plot(series=flat))) < 1000

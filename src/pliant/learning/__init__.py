@@ -15,6 +15,7 @@ from pliant.learning.autoencoder_training import (
     train_autoencoder,
 )
 from pliant.learning.centroids import CentroidObserver
+from pliant.learning.clocked_controller import ClockedController
 from pliant.learning.closed_loop import ClosedLoop
 from pliant.learning.control_ranges import control_range
 from pliant.learning.controller_certificate import ControllerCertificate, certify_controller
@@ -75,6 +76,7 @@ __all__ = [
     "BatchedController",
     "BatchedObserver",
     "CentroidObserver",
+    "ClockedController",
     "ClosedLoop",
     "ControlTask",
     "ControllerCertificate",

@@ -65,6 +65,8 @@ class Plot:
     equal: bool = False  # equal scales along x and y
     markers: tuple[str, ...] = ()  # names of series that are drawn as points without a line
     thin: tuple[str, ...] = ()  # names of series that are drawn as thin grey lines
+    # name of a series -> lower and upper y (k,) of a shaded band around it, such as an interval
+    bands: Mapping[str, tuple[Array, Array]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -164,6 +166,8 @@ def _paint(axes: Axes, plot: Plot, series: Mapping[str, tuple[Array, Array]]) ->
         dash = "none" if points else DASHES[i // len(palette.SERIES) % len(DASHES)]
         colour, dot = palette.SERIES[i % len(palette.SERIES)], "o" if points else marker
         axes.plot(x, y, label=_literal(name), color=colour, ls=dash, marker=dot, drawstyle=shape)
+        if name in plot.bands:
+            axes.fill_between(x, *plot.bands[name], color=colour, alpha=0.15, lw=0.0, zorder=1.2)
     for dash, (name, value) in zip(
         cycle([(0, (6, 3)), (0, (2, 2))]), plot.references.items(), strict=False
     ):

@@ -160,7 +160,7 @@ class Experiment:
     settings: Mapping[str, Setting] = field(default_factory=dict)  # with default values
     quick: Mapping[str, Setting] = field(default_factory=dict)  # overrides that run in seconds
     source: str = ""  # content of the robot file, if the experiment comes from one
-    uses_cluster: bool = False  # whether a cluster can share the exact evaluations
+    uses_cluster: bool = False  # whether a cluster can share exact evaluations or trainings
     # raises `InputError` if settings are invalid
     check_settings: Callable[[Mapping[str, Setting]], object] = lambda settings: None
 
@@ -219,7 +219,7 @@ def run(
     """
     if cluster is not None and not experiment.uses_cluster:
         raise InputError(
-            f"{experiment.name} makes no exact evaluations that a cluster could share. Run it "
+            f"{experiment.name} has no evaluations or trainings that a cluster could share. Run it "
             "without --cluster."
         )
     folder = checked_folder(out, experiment.name)

@@ -1,0 +1,180 @@
+"""The outcome of trained walkers: distances with intervals over the seeds, gains of co-design, and
+learning curves."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import t as student
+
+from pliant.core import Array
+from pliant.mpm import MaterialPoint
+from pliant.report import DrawnScene, Plot
+from pliant.report.control_plots import control_plots
+from pliant.report.particle_scene import particle_scene
+from pliant.zoo.experiment import ExperimentRun, Metric, Outcome
+from pliant.zoo.walker_training import MakeWalker, WalkerTraining, train_walkers, walker_design
+from pliant.zoo.walkers import FIELDS, NONE
+
+CONFIDENCE = 0.9  # of the intervals, as in the paper
+ORDER = ("E", "density", "nu")  # of the gains by one field, from large to small, in the paper
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperValues:
+    """What the paper reports about a walker; None: nothing."""
+
+    figure: str  # such as "Fig. 11"
+    particles: int
+    pressures: int
+    time: float  # [s]
+    gain: str | None = None  # of the co-design of all fields [%]
+
+
+def walker_outcome(run: ExperimentRun, make: MakeWalker, paper: PaperValues) -> Outcome:
+    """Train the walkers of a run, simulate the best one, and return the outcome."""
+    found = train_walkers(run, make)
+    groups = by_combination(found)
+    best = max(found, key=lambda one: one.distances[-1])
+    design = walker_design(make, run.settings, best)
+    if design.fields:
+        design.export(run.folder / "design")
+    loop, rollout = design.problem.model, design.simulate()
+    model: MaterialPoint = loop.model  # type: ignore[attr-defined]
+    states = rollout.states[:, : model.space.size]
+    controls = np.array([loop.space.split(x).controls for x in rollout.states[1:]])
+    run.save_trajectory(states, controls, dt=model.dt)
+    times = model.dt * np.arange(len(states))
+    farthest = float(best.distances[-1])
+    least = float(run.settings["min_distance"])
+    return Outcome(
+        metrics={
+            **_size_metrics(model, paper, len(controls)),
+            **distance_metrics(groups, paper),
+            "failed simulations": Metric(value=sum(one.failures for one in found)),
+            "iterations": Metric(value=max(len(one.seconds) for one in found) - 1),
+            "time per iteration": Metric(
+                value=float(best.seconds[-1] / max(len(best.seconds) - 1, 1)), unit="s"
+            ),
+        },
+        plots=[
+            *learning_plots(groups, paper.figure),
+            *control_plots(model.robot, times, controls, x="time [s]"),
+        ],
+        scene=_scene(model, states, controls, run, best),
+        reached=farthest >= least,
+        message="done"
+        if farthest >= least
+        else f"the farthest walker moved {farthest:.2f} body lengths, below {least:g}; allow more "
+        "iterations or seeds",
+    )
+
+
+def _scene(
+    model: MaterialPoint, states: Array, controls: Array, run: ExperimentRun, best: WalkerTraining
+) -> DrawnScene:
+    title = f"{model.robot.name}, {best.combination}, seed {best.seed}"
+    return particle_scene(
+        model, states, controls=controls, title=title, ground=0.0, colour="actuation"
+    )
+
+
+def by_combination(found: Sequence[WalkerTraining]) -> dict[str, list[WalkerTraining]]:
+    """Return the trainings of each combination, in the order of their seeds."""
+    out: dict[str, list[WalkerTraining]] = {}
+    for one in found:
+        out.setdefault(one.combination, []).append(one)
+    return out
+
+
+def half_interval(values: Array) -> float:
+    """Return half the width of the interval of a mean by Student's t; NaN for a single value."""
+    values = np.asarray(values, float)
+    if len(values) < 2:
+        return np.nan
+    quantile = student.ppf(0.5 + 0.5 * CONFIDENCE, len(values) - 1)
+    return float(quantile * values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def _size_metrics(model: MaterialPoint, paper: PaperValues, steps: int) -> dict[str, Metric]:
+    return {
+        "particles": Metric(value=model.body.n_particles, paper=paper.particles),
+        "pressures": Metric(value=model.n_controls, paper=paper.pressures),
+        "simulated time": Metric(value=steps * model.dt, unit="s", paper=paper.time),
+        "substeps of a step": Metric(value=model.substeps),
+    }
+
+
+def distance_metrics(
+    groups: Mapping[str, Sequence[WalkerTraining]], paper: PaperValues
+) -> dict[str, Metric]:
+    """Return the mean distance of each combination and its gain over control alone, each with half
+    the width of its interval over the seeds. Gains compare equal seeds."""
+    out, last = {}, {name: _last(group) for name, group in groups.items()}
+    for name, distances in last.items():
+        label = f"distance, {_label(name)}"
+        out[f"mean {label}"] = Metric(value=float(distances.mean()), unit="body lengths")
+        out |= _interval(label, distances, "body lengths")
+    for name, distances in last.items():
+        if name != NONE and NONE in last:
+            change = 100.0 * (distances - last[NONE]) / abs(last[NONE].mean())
+            complete = paper.gain if name == "+".join(FIELDS) else None
+            label = f"gain of co-design, {name}"
+            out[label] = Metric(value=float(change.mean()), unit="%", paper=complete)
+            out |= _interval(label, change, "%")
+    if NONE in last and set(ORDER) <= set(last):
+        means = [last[name].mean() for name in ORDER]
+        ordered = bool(means[0] > means[1] > means[2])
+        out["gains in the order E, density, nu"] = Metric(value=ordered, paper="True")
+    return out
+
+
+def _last(group: Sequence[WalkerTraining]) -> Array:
+    return np.array([one.distances[-1] for one in group])
+
+
+def _interval(label: str, values: Array, unit: str) -> dict[str, Metric]:
+    half = half_interval(values)
+    name = f"half width of the 90 % interval, {label}"
+    return {name: Metric(value=half, unit=unit)} if np.isfinite(half) else {}
+
+
+def _label(name: str) -> str:
+    return "control alone" if name == NONE else name
+
+
+def learning_plots(groups: Mapping[str, Sequence[WalkerTraining]], figure: str) -> list[Plot]:
+    """Return the plots of the paper: the longest distance so far over the iterations and over the
+    time, mean and interval over the seeds."""
+    curves = {_label(name): _mean_curve(group) for name, group in groups.items()}
+    return [
+        Plot(
+            title=f"{figure}: distance, mean and 90 % interval over the seeds",
+            x=label,
+            y="longest distance so far [body lengths]",
+            series={name: (curve[axis], curve["mean"]) for name, curve in curves.items()},
+            bands={name: (curve["low"], curve["high"]) for name, curve in curves.items()},
+        )
+        for axis, label in (("iteration", "iteration"), ("seconds", "time of a training [s]"))
+    ]
+
+
+def _mean_curve(group: Sequence[WalkerTraining]) -> dict[str, Array]:
+    """Return the mean and interval over the seeds; a training that ended early keeps its
+    distance."""
+    count = max(len(one.distances) for one in group)
+    rows = np.array(
+        [np.pad(one.distances, (0, count - len(one.distances)), "edge") for one in group]
+    )
+    seconds = np.array(
+        [np.pad(one.seconds, (0, count - len(one.seconds)), "edge") for one in group]
+    )
+    mean = rows.mean(axis=0)
+    half = np.nan_to_num([half_interval(column) for column in rows.T])
+    return {
+        "iteration": np.arange(count),
+        "seconds": seconds.mean(axis=0),
+        "mean": mean,
+        "low": mean - half,
+        "high": mean + half,
+    }

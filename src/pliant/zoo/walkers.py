@@ -1,0 +1,178 @@
+"""Soft walkers with a network in the loop [Spielberg2021, sections 5.2 and 5.3.2]: the model, the
+controller, and the problem of walking far by control alone or by control and material together."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from pliant.core import Array, InputError, nearest
+from pliant.learning import (
+    MLP,
+    CentroidObserver,
+    ClockedController,
+    ClosedLoop,
+    ScaledObserver,
+    attach_observer,
+)
+from pliant.mpm import MaterialPoint
+from pliant.mpm.particles import Particles
+from pliant.problem import Problem, Reward, StateGoal, Variable
+from pliant.robot import Robot
+from pliant.zoo.experiment import Setting
+from pliant.zoo.robots.block_walkers import DENSITY, UNIT
+
+BODY = "body"  # the effector at the mean position of the particles
+HIDDEN = (64, 64)
+# sizes of displacements [m] and velocities [m/s] of the centroids, which the network sees over them
+DISPLACEMENT, SPEED = 0.1, 0.5
+# of the network's first weights of its last layer: large enough that every network moves the robot
+OUTPUT_GAIN = 2.0
+EFFORT = 1e-6 / UNIT**2  # [m/Pa^2] of half the squared pressures of a step
+NONE = "none"  # the name of control alone
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaterialField:
+    """A property of the material that each particle has for itself, and its bounds."""
+
+    name: str  # of the parameter
+    lower: float
+    upper: float
+    stiffest: float  # the bound at which waves are fastest
+
+
+FIELDS = {
+    "E": MaterialField(name="cells.E", lower=7.0 * UNIT, upper=20.0 * UNIT, stiffest=20.0 * UNIT),
+    "nu": MaterialField(name="cells.nu", lower=0.2, upper=0.4, stiffest=0.4),
+    "density": MaterialField(
+        name="cells.density", lower=0.7 * DENSITY, upper=2.0 * DENSITY, stiffest=0.7 * DENSITY
+    ),
+}
+COMBINATIONS = {
+    "+".join(chosen) or NONE: chosen for k in range(4) for chosen in combinations(FIELDS, k)
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Walker:
+    """A robot that walks along x, its resolution and its observer."""
+
+    robot: Robot
+    length: float  # [m] of the body, the unit of distances
+    cell: float  # [m]
+    observer: CentroidObserver
+    particles: Particles | None = None  # None: two along each edge of a cell
+
+
+MakeWalker = Callable[[Mapping[str, Setting]], Walker]
+
+
+def chosen_combinations(settings: Mapping[str, Setting]) -> dict[str, tuple[str, ...]]:
+    """Return the combinations of fields that are optimised with the controller, by name. Raises
+    InputError for an unknown one."""
+    text = str(settings["combinations"])
+    names = list(COMBINATIONS) if text == "all" else [one.strip() for one in text.split(",")]
+    for name in names:
+        if name not in COMBINATIONS:
+            raise InputError(
+                f"There is no combination '{name}' of material fields; "
+                f"{nearest(name, COMBINATIONS)} Separate several by commas."
+            )
+    return {name: COMBINATIONS[name] for name in dict.fromkeys(names)}
+
+
+def walker_model(
+    walker: Walker, settings: Mapping[str, Setting], fields: Sequence[str] = ()
+) -> MaterialPoint:
+    """Return the model of a walker whose particles have some fields of their own. Its substeps are
+    stable for all materials within the bounds, so they are the same for all combinations."""
+    model = MaterialPoint(
+        walker.robot,
+        dt=float(settings["dt"]),
+        cell=walker.cell,
+        design=[one.name for one in FIELDS.values()],
+        transfer=str(settings["transfer"]),
+        body=walker.particles,  # type: ignore[arg-type]
+        memory=1e9,
+    )
+    n = model.body.n_particles
+    fastest = np.concatenate([np.full(n, one.stiffest) for one in FIELDS.values()])
+    return replace(
+        model,
+        substeps=model.stable_substeps(fastest),
+        design=[FIELDS[name].name for name in fields],
+    )
+
+
+def walker_loop(
+    walker: Walker, model: MaterialPoint, settings: Mapping[str, Setting], seed: int
+) -> ClosedLoop:
+    """Return the model with its network. The network sees the displacement and the velocity of each
+    centroid and, unless its frequency is zero, a clock."""
+    seen = attach_observer(walker.observer, model)
+    scale = np.tile(np.repeat([DISPLACEMENT, SPEED], model.dim), seen.size // (2 * model.dim))
+    observer = ScaledObserver(
+        observer=walker.observer, offset=seen.observe(model.initial_state()), scale=scale
+    )
+    frequency = float(settings["clock"])
+    lower, upper = model.control_limits()
+    network = MLP(
+        n_inputs=seen.size + (2 if frequency > 0.0 else 0),
+        lower=lower,
+        upper=upper,
+        hidden=HIDDEN,
+        seed=seed,
+        output_gain=OUTPUT_GAIN,
+    )
+    if frequency > 0.0:
+        clocked = ClockedController(controller=network, frequency=frequency)
+        return ClosedLoop(model, observer, clocked)
+    return ClosedLoop(model, observer, network)
+
+
+def walker_problem(
+    loop: ClosedLoop, settings: Mapping[str, Setting], fields: Sequence[str] = ()
+) -> Problem:
+    """Return the problem: maximise the distance along x at the end, with the paper's small effort.
+    The variables are the network's weights and fields of the material."""
+    model, steps = loop.model, int(settings["steps"])
+    forward = np.eye(model.dim)[0]  # type: ignore[attr-defined]
+    distance = Reward(effector=BODY, quantity="position", direction=forward, time=steps * loop.dt)
+    effort = StateGoal(part="controls", target=np.zeros(model.n_controls), weight=EFFORT / loop.dt)
+    rate, design_rate = float(settings["rate"]), float(settings["design_rate"])
+    return Problem(
+        model=loop,
+        steps=steps,
+        terms=[distance, effort],
+        variables=[
+            Variable("controller", scale=1.0),
+            *(_field_variable(FIELDS[name], design_rate / rate) for name in fields),
+        ],
+    )
+
+
+def _field_variable(field: MaterialField, ratio: float) -> Variable:
+    """Return the variable of a field. Its largest change in a step is `ratio` times as large a
+    share of half its range as that of a weight is of one."""
+    half = 0.5 * (field.upper - field.lower)
+    return Variable(field.name, lower=field.lower, upper=field.upper, scale=ratio * half)
+
+
+def forward_position(model: MaterialPoint, x: Array) -> float:
+    """Return the mean position [m] of the particles along x in a state (n_state,)."""
+    return float((model.effector_rows(BODY) @ x[: model.space.n_dofs])[0])
+
+
+def check_walker(settings: Mapping[str, Setting]) -> None:
+    """Raise InputError for unknown combinations, and for rates or a clock out of range."""
+    chosen_combinations(settings)
+    for name in ("rate", "design_rate", "coarsening"):
+        if float(settings[name]) <= 0.0:
+            raise InputError(f"The setting {name} is {settings[name]}; give a positive number.")
+    if float(settings["clock"]) < 0.0:
+        raise InputError(
+            f"The clock has a frequency of {settings['clock']} Hz; give a positive one, or 0 for "
+            "a network without a clock."
+        )

@@ -1,0 +1,190 @@
+"""Walkers with a network in the loop: sizes, symmetric shapes, random networks that move, the
+counts of combinations, and training that continues."""
+
+import numpy as np
+import pytest
+
+from pliant.core import InputError
+from pliant.dynamics import simulate
+from pliant.zoo.experiment import ExperimentRun
+from pliant.zoo.experiments import biped_codesign
+from pliant.zoo.registry import find
+from pliant.zoo.robots.block_walkers import block_biped, legged_walker
+from pliant.zoo.walker_report import distance_metrics, half_interval
+from pliant.zoo.walker_training import WalkerTraining, train_walkers
+from pliant.zoo.walkers import (
+    COMBINATIONS,
+    FIELDS,
+    chosen_combinations,
+    forward_position,
+    walker_loop,
+    walker_model,
+    walker_problem,
+)
+
+SETTINGS = find("biped-codesign").resolve_settings(quick=True)
+BLOCKS = {
+    "biped": (block_biped(), 40, 12800, 4),
+    "quadruped": (legged_walker("quadruped"), 15, 84375, 16),
+    "hexapod": (legged_walker("hexapod"), 15, 111375, 24),
+    "octoped": (legged_walker("octoped"), 15, 138375, 32),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_full_size_is_that_of_the_paper(name: str) -> None:
+    walker, count, particles, pressures = BLOCKS[name]
+    assert len(walker.blocks) * count**walker.dim == particles
+    assert len(walker.chambers) == pressures
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_particles_fill_a_symmetric_body(name: str) -> None:
+    walker, _, _, _ = BLOCKS[name]
+    robot = walker.robot()
+    body = walker.particles(robot, 2)
+    points = body.samples.points
+    lower, upper = walker.shape.bounds()
+    assert body.samples.volumes.sum() == pytest.approx(robot.mesh().volumes().sum(), rel=1e-9)
+    for axis in range(walker.dim - 1):
+        mirrored = points.copy()
+        mirrored[:, axis] = lower[axis] + upper[axis] - points[:, axis]
+        rows = lambda x: sorted(map(tuple, x.round(9).tolist()))
+        assert rows(mirrored) == rows(points)
+
+
+def test_every_chamber_has_the_particles_of_its_block() -> None:
+    walker = block_biped()
+    body = walker.particles(walker.robot(), 4)
+    for name in walker.chambers:
+        inside = walker.blocks[name].contains(body.samples.points)
+        assert np.array_equal(np.flatnonzero(inside), body.samples.regions[name])
+        assert inside.sum() == 16
+
+
+def made(combination: str = "none", seed: int = 3, **settings):
+    chosen = {**SETTINGS, "coarsening": 10.0, "steps": 25, **settings}
+    walker, fields = biped_codesign.walker(chosen), COMBINATIONS[combination]
+    model = walker_model(walker, chosen, fields)
+    loop = walker_loop(walker, model, chosen, seed)
+    return model, loop, walker_problem(loop, chosen, fields)
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_random_network_moves_the_walker(seed: int) -> None:
+    """With half the largest pressure on average; the pressures of a chamber vary in time."""
+    model, loop, _ = made(seed=seed)
+    run = simulate(loop, np.zeros((25, 0)))
+    controls = np.array([loop.space.split(x).controls for x in run.states[1:]])
+    largest = model.control_limits()[1]
+    assert np.all(np.ptp(controls, axis=0) > 0.05 * largest)
+    speeds = np.abs([model.space.velocity(x[: model.space.size]) for x in run.states])
+    assert speeds.max() > 0.01
+
+
+def test_combinations_share_their_substeps_and_start_alike() -> None:
+    """So a gain comes from the material alone."""
+    ends = {}
+    for name in ("none", "E+nu+density"):
+        model, _, problem = made(name)
+        ends[name] = model.substeps, problem.layout.start.size
+        z = problem.layout.start
+        if name != "none":
+            block = problem.layout.blocks[-1]
+            assert np.all(z[block.at] == block.scaled(block.first))
+            assert block.value(block.physical(z)) == pytest.approx(1000.0)
+    assert ends["none"][0] == ends["E+nu+density"][0]
+    assert ends["E+nu+density"][1] - ends["none"][1] == 3 * 128
+
+
+def test_bounds_are_those_of_the_paper() -> None:
+    ratios = {name: (one.lower / one.upper, one.stiffest) for name, one in FIELDS.items()}
+    assert ratios["E"] == (pytest.approx(7 / 20), FIELDS["E"].upper)
+    assert ratios["nu"] == (pytest.approx(0.5), 0.4)
+    assert ratios["density"] == (pytest.approx(0.35), FIELDS["density"].lower)
+
+
+def test_all_combinations_are_eight() -> None:
+    names = list(chosen_combinations({"combinations": "all"}))
+    assert len(names) == 8
+    assert names[0] == "none"
+    assert names[-1] == "E+nu+density"
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ({"combinations": "none,mass"}, "no combination 'mass'"),
+        ({"rate": 0.0}, "setting rate"),
+        ({"clock": -1.0}, "frequency of -1"),
+    ],
+)
+def test_bad_settings_are_errors(setting, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        find("biped-codesign").check_settings({**SETTINGS, **setting})
+
+
+def test_training_continues_with_the_same_bits(tmp_path) -> None:
+    settings = {**SETTINGS, "coarsening": 10.0, "steps": 5, "combinations": "E", "iterations": 3}
+
+    def trained(folder, iterations: int, resume: bool) -> WalkerTraining:
+        run = ExperimentRun(
+            settings={**settings, "iterations": iterations},
+            folder=tmp_path / folder,
+            identity="test",
+            resume=resume,
+        )
+        run.folder.mkdir(exist_ok=True)
+        return train_walkers(run, biped_codesign.walker)[0]
+
+    whole = trained("whole", 3, False)
+    trained("parts", 1, False)
+    parts = trained("parts", 3, True)
+    assert np.array_equal(whole.result.z, parts.result.z)
+    assert np.array_equal(whole.distances, parts.distances)
+
+
+def training(combination: str, seed: int, distance: float) -> WalkerTraining:
+    class Row:
+        failed = ""
+        seconds = 1.0
+
+        def __init__(self, value: float) -> None:
+            self.value = value
+
+    class Result:
+        history = (Row(0.0), Row(-distance))
+
+    return WalkerTraining(
+        combination=combination,
+        seed=seed,
+        result=Result(),  # type: ignore[arg-type]
+        start=0.0,
+        length=1.0,
+    )
+
+
+def test_gains_compare_equal_seeds() -> None:
+    groups = {
+        "none": [training("none", 0, 1.0), training("none", 1, 3.0)],
+        "E": [training("E", 0, 2.0), training("E", 1, 4.0)],
+    }
+    found = distance_metrics(groups, biped_codesign.PAPER)
+    assert found["mean distance, control alone"].value == 2.0
+    assert found["gain of co-design, E"].value == pytest.approx(50.0)
+    # every seed gained the same distance, so the interval of the gain is zero
+    assert found["half width of the 90 % interval, gain of co-design, E"].value == pytest.approx(0)
+
+
+def test_interval_covers_the_mean_of_normal_samples(rng) -> None:
+    """In nine of ten samples."""
+    samples = rng.standard_normal((4000, 5))
+    inside = [abs(row.mean()) < half_interval(row) for row in samples]
+    assert np.mean(inside) == pytest.approx(0.9, abs=0.015)
+
+
+def test_forward_position_is_the_mean_of_the_particles() -> None:
+    model, _, _ = made()
+    x = model.initial_state()
+    mean = model.particles(x).position[:, 0] @ model.body.volumes() / model.body.volumes().sum()
+    assert forward_position(model, x) == pytest.approx(mean)
