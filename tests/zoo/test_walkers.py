@@ -6,10 +6,13 @@ import pytest
 
 from pliant.core import InputError
 from pliant.dynamics import simulate
+from pliant.mpm.particle_model import sample_body
 from pliant.zoo.experiment import ExperimentRun
-from pliant.zoo.experiments import biped_codesign
+from pliant.zoo.experiments import biped_codesign, biped_terrain, creature_stl, rhino_walk
 from pliant.zoo.registry import find
 from pliant.zoo.robots.block_walkers import block_biped, legged_walker
+from pliant.zoo.robots.creature_robot import creature_surface
+from pliant.zoo.robots.terrain_robot import WALKER, ground_height
 from pliant.zoo.walker_report import distance_metrics, half_interval
 from pliant.zoo.walker_training import WalkerTraining, train_walkers
 from pliant.zoo.walkers import (
@@ -38,6 +41,56 @@ def test_full_size_is_that_of_the_paper(name: str) -> None:
     assert len(walker.chambers) == pressures
 
 
+@pytest.mark.parametrize("walk", [rhino_walk, creature_stl, biped_terrain])
+def test_sampled_walkers_have_the_particles_of_the_paper(walk) -> None:
+    settings = walk.EXPERIMENT.settings
+    walker = walk.walker(settings)
+    particles = walker.particles
+    if particles is None:
+        particles = sample_body(walker.robot, walker.cell, 2, "lattice", 0)
+    assert particles.n_particles == pytest.approx(walk.PAPER.particles, rel=0.01)
+    assert walker.robot.n_controls == walk.PAPER.pressures
+
+
+def test_creature_is_closed_and_symmetric() -> None:
+    """Its left side is the mirror image of the right, within a hundredth of its length."""
+    surface = creature_surface(0.4)
+    assert surface.n_pieces == 1
+    centroid = surface.points.mean(axis=0)
+    low, high = surface.points.min(axis=0), surface.points.max(axis=0)
+    assert low[2] == 0.0
+    assert high[0] - low[0] == pytest.approx(0.4)
+    assert abs(centroid[1]) < 0.002
+    assert abs(low[1] + high[1]) < 0.004
+
+
+def test_network_moves_a_biped_that_stands_on_particles() -> None:
+    """The soles stay above the particles of the terrain, which is held at its bottom."""
+    settings = biped_terrain.EXPERIMENT.resolve_settings(quick=True)
+    walker = biped_terrain.walker(settings)
+    model = walker_model(walker, settings)
+    run = simulate(walker_loop(walker, model, settings, 7), np.zeros((40, 0)))
+    points = model.particles(run.states[-1][: model.space.size]).position
+    robot = model.body.samples.regions[WALKER]
+    ground = np.setdiff1d(np.arange(len(points)), robot)
+    lowest = points[robot, 1].min()
+    assert 0.0 < lowest < 1.5 * model.cell
+    rest = model.body.samples.points
+    assert np.abs(points[ground] - rest[ground]).max() < 0.3 * model.cell
+
+
+def test_terrain_is_flat_at_first_and_then_has_bumps() -> None:
+    assert not ground_height(np.linspace(-0.1, 0.35, 20)).any()
+    assert ground_height(np.linspace(0.35, 1.5, 200)).max() == pytest.approx(0.02, abs=1e-4)
+
+
+def test_two_bodies_refuse_fields_and_the_total_transfer() -> None:
+    experiment = find("biped-terrain")
+    for key, value in (("combinations", "E"), ("transfer", "total")):
+        with pytest.raises(InputError, match="two bodies of one grid"):
+            experiment.check_settings({**experiment.settings, key: value})
+
+
 @pytest.mark.parametrize("name", BLOCKS)
 def test_particles_fill_a_symmetric_body(name: str) -> None:
     walker, _, _, _ = BLOCKS[name]
@@ -63,7 +116,8 @@ def test_every_chamber_has_the_particles_of_its_block() -> None:
 
 
 def made(combination: str = "none", seed: int = 3, **settings):
-    chosen = {**SETTINGS, "coarsening": 10.0, "steps": 25, **settings}
+    both = "none,E+nu+density"
+    chosen = {**SETTINGS, "coarsening": 10.0, "steps": 25, "combinations": both, **settings}
     walker, fields = biped_codesign.walker(chosen), COMBINATIONS[combination]
     model = walker_model(walker, chosen, fields)
     loop = walker_loop(walker, model, chosen, seed)

@@ -87,7 +87,7 @@ def walker_model(
     walker: Walker, settings: Mapping[str, Setting], fields: Sequence[str] = ()
 ) -> MaterialPoint:
     """Return the model of a walker whose particles have some fields of their own. Its substeps are
-    stable for all materials within the bounds, so they are the same for all combinations."""
+    stable for all materials of all combinations of the settings, which so have equal substeps."""
     model = MaterialPoint(
         walker.robot,
         dt=float(settings["dt"]),
@@ -97,13 +97,12 @@ def walker_model(
         body=walker.particles,  # type: ignore[arg-type]
         memory=1e9,
     )
-    n = model.body.n_particles
-    fastest = np.concatenate([np.full(n, one.stiffest) for one in FIELDS.values()])
-    return replace(
-        model,
-        substeps=model.stable_substeps(fastest),
-        design=[FIELDS[name].name for name in fields],
-    )
+    varied = {name for chosen in chosen_combinations(settings).values() for name in chosen}
+    fastest = model.params.split(model.params.flat)
+    for name in varied.union(fields):
+        fastest[FIELDS[name].name] = np.full(model.body.n_particles, FIELDS[name].stiffest)
+    substeps = model.stable_substeps(np.concatenate([*fastest.values()]))
+    return replace(model, substeps=substeps, design=[FIELDS[name].name for name in fields])
 
 
 def walker_loop(

@@ -1,0 +1,69 @@
+"""The experiments of walkers with a network in the loop: their settings, and one factory."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from pliant.dynamics import simulate
+from pliant.zoo.experiment import Experiment, Setting
+from pliant.zoo.walker_report import PaperValues, walker_outcome
+from pliant.zoo.walkers import FIELDS, MakeWalker, check_walker, walker_model
+
+SETTINGS: Mapping[str, Setting] = {
+    "coarsening": 1.0,  # of the distance of particles and of the grid's cell
+    "dt": 0.02,
+    "steps": 200,
+    "combinations": "none",  # of material fields, separated by commas; "all": eight of them
+    "seeds": 3,
+    "iterations": 100,
+    "rate": 1e-3,  # largest change of a weight in an iteration
+    "design_rate": 0.02,  # largest change of a material, over half its range
+    "clock": 3.0,  # [Hz] that the network sees; 0: none
+    "transfer": "updated",
+    "workers": 1,  # processes, each of which trains one walker at a time
+    "min_distance": 1.0,  # [body lengths] of the farthest walker
+    "small_animation": False,
+}
+QUICK: Mapping[str, Setting] = {
+    "steps": 20,
+    "seeds": 1,
+    "iterations": 2,
+    "min_distance": 0.0,
+    "small_animation": True,
+}
+
+
+def walker_experiment(
+    name: str,
+    make: MakeWalker,
+    paper: PaperValues,
+    *,
+    settings: Mapping[str, Setting],
+    quick: Mapping[str, Setting],
+    check: Callable[[Mapping[str, Setting]], object] = check_walker,
+    **texts: Any,
+) -> Experiment:
+    """Return the experiment of a walker. `settings` and `quick` replace those above; `texts` are
+    `shows`, `size` and `takes`."""
+
+    def probe(chosen: Mapping[str, Setting]) -> tuple:
+        """Return the walker of the quick run on the ground, with unequal pressures and all fields
+        as parameters."""
+        coarse = {**chosen, "coarsening": quick["coarsening"]}
+        model = walker_model(make(coarse), coarse, tuple(FIELDS))
+        shares = np.linspace(0.2, 0.6, model.n_controls)
+        u = shares * model.control_limits()[1]
+        return model, simulate(model, np.tile(u, (3, 1))).states[-1], u
+
+    return Experiment(
+        name=name,
+        paper="004",
+        perform=lambda run: walker_outcome(run, make, paper),
+        probe=probe,
+        uses_cluster=True,
+        check_settings=check,
+        settings={**SETTINGS, **settings},
+        quick={**QUICK, **quick},
+        **texts,
+    )
