@@ -347,7 +347,8 @@ def papers_command(
         bool, typer.Option("--quick", help="Use small settings that run in minutes.")
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue an interrupted reproduction of paper 000.")
+        bool,
+        typer.Option("--resume", help="Continue an interrupted reproduction of paper 000 or 004."),
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print result.json as the last line of standard output.")

@@ -230,6 +230,11 @@ def test_gains_compare_equal_seeds() -> None:
     assert found["half width of the 90 % interval, gain of co-design, E"].value == pytest.approx(0)
 
 
+def test_walkers_that_do_not_move_have_no_gain() -> None:
+    groups = {"none": [training("none", 0, 0.01)], "E": [training("E", 0, 0.02)]}
+    assert not any("gain" in name for name in distance_metrics(groups, biped_codesign.PAPER))
+
+
 def test_interval_covers_the_mean_of_normal_samples(rng) -> None:
     """In nine of ten samples."""
     samples = rng.standard_normal((4000, 5))

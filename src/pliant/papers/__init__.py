@@ -8,7 +8,7 @@ from pliant.core import InputError, nearest
 from pliant.progress import Progress, reporting
 from pliant.report.result_folder import checked_folder, lock_result_folder, replace_result
 
-RESUMABLE = ("000",)
+RESUMABLE = ("000", "004")
 
 
 def papers() -> dict[str, str]:
@@ -23,6 +23,8 @@ def papers() -> dict[str, str]:
         "maps, cylinder, finger, pendulum)",
         "003": "Table I with results, Fig. 3 (time per iteration), Fig. 5 (regulariser), Fig. 8 "
         "and 9 (convergence, feasibility)",
+        "004": "Fig. 5 (identification), Fig. 6 to 9 (walkers), Fig. 10 (arm), Fig. 11 to 14 "
+        "(co-design of walkers), at a stated reduced size",
     }
 
 
@@ -37,8 +39,8 @@ def reproduce(
     """Reproduce a paper, write a result folder and return the content of result.json.
 
     With `resume`, exact evaluations and trainings of an interrupted reproduction are used again;
-    only paper 000 has some that take long. `progress` is as in `plan`. Raises `InputError` if the
-    paper is unknown, or cannot be resumed.
+    only papers 000 and 004 have some that take long. `progress` is as in `plan`. Raises
+    `InputError` if the paper is unknown, or cannot be resumed.
     """
     if name not in papers():
         raise InputError(f"Pliant does not reproduce paper '{name}'; {nearest(name, papers())}")

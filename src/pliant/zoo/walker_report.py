@@ -17,6 +17,7 @@ from pliant.zoo.walker_training import MakeWalker, WalkerTraining, train_walkers
 from pliant.zoo.walkers import FIELDS, NONE
 
 CONFIDENCE = 0.9  # of the intervals, as in the paper
+LEAST_WALK = 0.1  # [body lengths] of control alone, below which a gain says nothing
 ORDER = ("E", "density", "nu")  # of the gains by one field, from large to small, in the paper
 
 
@@ -109,20 +110,22 @@ def distance_metrics(
     groups: Mapping[str, Sequence[WalkerTraining]], paper: PaperValues
 ) -> dict[str, Metric]:
     """Return the mean distance of each combination and its gain over control alone, each with half
-    the width of its interval over the seeds. Gains compare equal seeds."""
+    the width of its interval over the seeds. Gains compare equal seeds, if control alone walks."""
     out, last = {}, {name: _last(group) for name, group in groups.items()}
     for name, distances in last.items():
         label = f"distance, {_label(name)}"
         out[f"mean {label}"] = Metric(value=float(distances.mean()), unit="body lengths")
         out |= _interval(label, distances, "body lengths")
+    if NONE not in last or last[NONE].mean() < LEAST_WALK:
+        return out
     for name, distances in last.items():
-        if name != NONE and NONE in last:
-            change = 100.0 * (distances - last[NONE]) / abs(last[NONE].mean())
+        if name != NONE:
+            change = 100.0 * (distances - last[NONE]) / last[NONE].mean()
             complete = paper.gain if name == "+".join(FIELDS) else None
             label = f"gain of co-design, {name}"
             out[label] = Metric(value=float(change.mean()), unit="%", paper=complete)
             out |= _interval(label, change, "%")
-    if NONE in last and set(ORDER) <= set(last):
+    if set(ORDER) <= set(last):
         means = [last[name].mean() for name in ORDER]
         ordered = bool(means[0] > means[1] > means[2])
         out["gains in the order E, density, nu"] = Metric(value=ordered, paper="True")
