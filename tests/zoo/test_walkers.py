@@ -1,20 +1,31 @@
 """Walkers with a network in the loop: sizes, symmetric shapes, random networks that move, the
 counts of combinations, and training that continues."""
 
+import pickle
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
 
 from pliant.core import InputError
 from pliant.dynamics import simulate
 from pliant.mpm.particle_model import sample_body
+from pliant.robot import Damping
 from pliant.zoo.experiment import ExperimentRun
-from pliant.zoo.experiments import biped_codesign, biped_terrain, creature_stl, rhino_walk
+from pliant.zoo.experiments import (
+    biped_codesign,
+    biped_terrain,
+    creature_stl,
+    legged_walkers,
+    rhino_walk,
+)
 from pliant.zoo.registry import find
 from pliant.zoo.robots.block_walkers import block_biped, legged_walker
 from pliant.zoo.robots.creature_robot import creature_surface
 from pliant.zoo.robots.terrain_robot import WALKER, ground_height
 from pliant.zoo.walker_report import distance_metrics, half_interval
-from pliant.zoo.walker_training import WalkerTraining, train_walkers
+from pliant.zoo.walker_training import WalkerTraining, train_walker, train_walkers
 from pliant.zoo.walkers import (
     COMBINATIONS,
     FIELDS,
@@ -134,6 +145,29 @@ def test_random_network_moves_the_walker(seed: int) -> None:
     assert np.all(np.ptp(controls, axis=0) > 0.05 * largest)
     speeds = np.abs([model.space.velocity(x[: model.space.size]) for x in run.states])
     assert speeds.max() > 0.01
+
+
+def test_weight_of_the_biped_compresses_its_legs_by_three_per_cent() -> None:
+    chosen = {**SETTINGS, "coarsening": 5.0, "combinations": "none"}
+    walker = biped_codesign.walker(chosen)
+    damped = replace(walker.robot, damping=Damping(mass=20.0))
+    model = walker_model(replace(walker, robot=damped), chosen)
+    last = simulate(model, np.zeros((60, 4))).states[-1]
+    points, rest = model.particles(last).position, model.body.samples.points
+    legs = np.concatenate([model.body.samples.regions[name] for name in model.robot.actuators])
+    assert np.ptp(points[legs, 1]) == pytest.approx(0.97 * np.ptp(rest[legs, 1]), rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["biped-codesign", "octoped", "creature-stl"])
+def test_trainings_can_be_sent_to_other_processes(name: str, tmp_path) -> None:
+    make = {
+        "biped-codesign": biped_codesign.walker,
+        "octoped": partial(legged_walkers.make_walker, "octoped"),
+        "creature-stl": creature_stl.walker,
+    }[name]
+    run = ExperimentRun(settings=find(name).settings, folder=tmp_path, identity="test")
+    sent = pickle.loads(pickle.dumps(partial(train_walker, make, run)))
+    assert sent.args[1].settings == run.settings
 
 
 def test_combinations_share_their_substeps_and_start_alike() -> None:

@@ -75,9 +75,7 @@ def _scene(
     model: MaterialPoint, states: Array, controls: Array, run: ExperimentRun, best: WalkerTraining
 ) -> DrawnScene:
     title = f"{model.robot.name}, {best.combination}, seed {best.seed}"
-    return particle_scene(
-        model, states, controls=controls, title=title, ground=0.0, colour="actuation"
-    )
+    return particle_scene(model, states, controls=controls, title=title, colour="actuation")
 
 
 def by_combination(found: Sequence[WalkerTraining]) -> dict[str, list[WalkerTraining]]:

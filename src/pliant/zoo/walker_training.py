@@ -25,6 +25,8 @@ from pliant.zoo.walkers import (
     walker_problem,
 )
 
+MEMORY = 1e9  # [bytes] for the stored steps of a gradient; the others are simulated again
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WalkerTraining:
@@ -61,7 +63,7 @@ def walker_objective(
     walker, fields = make(settings), COMBINATIONS[combination]
     model = walker_model(walker, settings, fields)
     loop = walker_loop(walker, model, settings, seed)
-    objective = ProblemObjective(walker_problem(loop, settings, fields), checkpoints="all")
+    objective = ProblemObjective(walker_problem(loop, settings, fields), checkpoints=MEMORY)
     return objective, forward_position(model, model.initial_state()), walker.length
 
 

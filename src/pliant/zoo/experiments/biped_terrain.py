@@ -52,7 +52,7 @@ EXPERIMENT = walker_experiment(
     PAPER,
     shows="a biped with four pressure chambers and a network learns to walk over bumps of "
     "particles",
-    size="36,200 particles, 4 pressures, 16,000 substeps",
+    size="36,200 particles, 4 pressures, 13,200 substeps",
     takes="12 h",
     check=check,
     settings={},

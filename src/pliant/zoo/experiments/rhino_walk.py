@@ -32,7 +32,7 @@ EXPERIMENT = walker_experiment(
     PAPER,
     shows="a rhinoceros from a picture, with two pressure chambers in each foot and a network, "
     "learns to walk",
-    size="20,000 particles, 4 pressures, 18,000 substeps",
+    size="20,000 particles, 4 pressures, 18,400 substeps",
     takes="12 h",
     settings={"dt": 0.005, "steps": 800},
     quick={"coarsening": 6.0, "dt": 0.02, "steps": 10},

@@ -18,8 +18,8 @@ from pliant.mpm.particles import Particles
 from pliant.robot import Effector, Robot
 
 # The paper gives numbers without units and no gravity. With lengths in metres, masses relative to
-# water and Earth's gravity, one unit of pressure and modulus is chosen so that the legs of the
-# biped are compressed by a twentieth of their height when it stands.
+# water and Earth's gravity, one unit of pressure and modulus is chosen so that the robots stand:
+# the weight of the biped compresses its legs by 3 %.
 UNIT = 5e3  # [Pa] one unit of the paper's moduli and pressures
 DENSITY = 1e3  # [kg/m^3] one unit of the paper's masses
 E, NU = 10.0 * UNIT, 0.3  # first values

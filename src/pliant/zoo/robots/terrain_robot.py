@@ -5,21 +5,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pliant.contact import Contact, plane
 from pliant.core import Array
 from pliant.geometry import Mesh
 from pliant.geometry.particle_sampling import ParticleSamples
 from pliant.materials import Material
 from pliant.mpm.particles import Particles
-from pliant.robot import Effector, Robot
+from pliant.robot import Effector, Robot, Support
 from pliant.zoo.robots.block_walkers import DENSITY, NU, BlockWalker, E, block_biped
 
 COLUMNS, ROWS = 780, 30  # of particles of the terrain at full size: 23,400
 LENGTH, DEPTH, BEHIND = 1.95, 0.075, 0.15  # [m] of the terrain, and its part behind the robot
 BUMP, WAVE = 0.02, 0.3  # [m] height and length of the bumps
-HOLD = 0.02  # [m] height of the lowest layer of the terrain, which is held
 FLAT = 0.35  # [m] of the terrain below the robot at the start
-WALKER, TERRAIN = "walker", "terrain"  # regions
+WALKER, TERRAIN, BOTTOM = "walker", "terrain", "bottom"  # regions, and a surface
 
 
 def ground_height(x: Array) -> Array:
@@ -48,20 +46,21 @@ class TerrainWalker:
         cells = np.concatenate([own.cells, ground.cells + n])
         regions = {**own.regions, WALKER: np.arange(m), TERRAIN: np.arange(m, len(cells))}
         points = np.concatenate([self.raised(own.points), ground.points])
-        return Mesh(points=points, cells=cells, regions=regions, surfaces={})
+        surfaces = {BOTTOM: ground.surfaces[BOTTOM] + n}
+        return Mesh(points=points, cells=cells, regions=regions, surfaces=surfaces)
 
     def robot(self) -> Robot:
         """Return the biped and the terrain as one robot."""
         made = self.blocks.robot()
         soft = Material(E=E, nu=NU, density=DENSITY)
-        bottom = plane((0.0, 1.0), HOLD - DEPTH)
         return replace(
             made,
             name="biped on terrain",
             shape=self.mesh(),
             divisions=None,
             material={WALKER: soft, TERRAIN: soft},
-            contacts=[Contact(obstacle=bottom, kind="sticky")],
+            contacts=[],
+            supports=[Support(region=BOTTOM)],
             effectors={"body": Effector(region=WALKER)},
         )
 
@@ -112,7 +111,10 @@ def _terrain_mesh() -> Mesh:
     i, j = (part.ravel() for part in np.meshgrid(np.arange(n), np.arange(m), indexing="ij"))
     a, b = i * (m + 1) + j, (i + 1) * (m + 1) + j
     cells = np.concatenate([np.stack([a, b, b + 1], axis=1), np.stack([a, b + 1, a + 1], axis=1)])
-    return Mesh(points=points, cells=cells, regions={TERRAIN: np.arange(len(cells))}, surfaces={})
+    low = np.arange(n) * (m + 1)
+    bottom = {BOTTOM: np.stack([low, low + m + 1], axis=1)}
+    regions = {TERRAIN: np.arange(len(cells))}
+    return Mesh(points=points, cells=cells, regions=regions, surfaces=bottom)
 
 
 def terrain_biped(gap: float) -> TerrainWalker:
