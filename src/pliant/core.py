@@ -111,6 +111,8 @@ class Param:
     lower: float
     upper: float
     lower_included: bool = False
+    upper_included: bool = False
+    typical: float | None = None  # size of a change; None: that of the value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,8 +134,8 @@ class Params:
 
     @property
     def bounds(self) -> tuple[Array, Array]:
-        """The lower and upper bounds, each (size,). They are exclusive, except lower bounds of
-        blocks with `lower_included`."""
+        """The lower and upper bounds, each (size,). They are exclusive, except those of blocks with
+        `lower_included` and `upper_included`."""
         lower = [np.full(block.value.size, block.lower) for block in self.blocks]
         upper = [np.full(block.value.size, block.upper) for block in self.blocks]
         return (
@@ -155,7 +157,8 @@ class Params:
         for block in self.blocks:
             part = p[start : start + block.value.size]
             above = part >= block.lower if block.lower_included else part > block.lower
-            bad = np.flatnonzero(~(above & (part < block.upper)))
+            below = part <= block.upper if block.upper_included else part < block.upper
+            bad = np.flatnonzero(~(above & below))
             if bad.size:
                 raise InputError(
                     f"Parameter {block.name}[{bad[0]}] = {part[bad[0]]:g} {block.unit} must lie "

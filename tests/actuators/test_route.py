@@ -146,6 +146,21 @@ def test_point_that_leaves_the_body_is_refused():
             model.step(model.initial_state(), np.zeros(1), np.array(values))
 
 
+def test_points_on_the_surface_may_move_along_it_and_into_the_body():
+    """Cables often end on a face, where a coordinate is at its bound."""
+    ends = [(0.0, 0.0108, 0.0171), (0.1, 0.0113, 0.0161)]
+    robot = replace(beam(2), actuators={"line": pl.Cable(points=ends, limits=(0.0, 1.0))})
+    names = [f"actuators.line.{key}" for key in ("point0.x", "point1.x", "point1.y")]
+    model = pl.Quasistatic(robot, design=names)
+    x = model.step(model.initial_state(), np.array([0.2])).x
+    checks = pl.gradcheck(model, x, np.array([0.2]))
+    assert [check.name for check in checks if not check.ok] == []
+    goal = pl.Goal(effector="tip", target=(0.1, 0.0, 0.0))
+    problem = pl.Problem(model=model, steps=1, terms=[goal], variables=names)
+    block = problem.layout.blocks[0]
+    assert (block.lower, block.upper, block.scale) == (0.0, 0.1, 0.05)
+
+
 def test_points_that_meet_are_refused():
     model = pl.ImplicitEuler(
         beam(), dt=0.01, design=[f"actuators.line.point1.{axis}" for axis in "xyz"]

@@ -23,6 +23,13 @@ def coordinate_names(n_points: int, guide: bool, dim: int) -> list[str]:
     return [f"{point}.{axis}" for point in points for axis in AXES[:dim]]
 
 
+def split_coordinate(name: str) -> tuple[str, str] | None:
+    """Return the group and the own name of a coordinate, such as "actuators.line" and "point0.x";
+    None for another name."""
+    found = re.fullmatch(rf"(.+)\.({COORDINATE.pattern})", name)
+    return None if found is None else (found[1], found[2])
+
+
 def moved_path(path: Array, values: Mapping[str, float]) -> Array:
     """Return a path (n, dim) [m] with other values of some coordinates, by names such as
     "point0.x". The guide is its last point."""
@@ -110,13 +117,22 @@ class Route:
 
     def _parameter(self, name: str) -> Param:
         row, axis = _place(name, len(self.given))
-        lower, upper = -np.inf, np.inf
+        lower, upper, width = -np.inf, np.inf, float(np.ptp(self.body.rest))
         if row < self.n_attached:
             assert isinstance(self.body, MovableAttachments)
             lower, upper = (float(corner[axis]) for corner in self.body.attachment_box)
+            width = upper - lower
         value = self.given[row, axis : axis + 1].copy()
-        # a point up to `snap` outside the body is on its surface
-        return Param(name=name, value=value.clip(lower, upper), unit="m", lower=lower, upper=upper)
+        return Param(
+            name=name,
+            value=value.clip(lower, upper),  # a point up to `snap` outside is on the surface
+            unit="m",
+            lower=lower,
+            upper=upper,
+            lower_included=True,
+            upper_included=True,
+            typical=0.5 * width or None,
+        )
 
     def moved(self, values: Mapping[str, float]) -> "Route":
         """Return the route with other values of some coordinates."""

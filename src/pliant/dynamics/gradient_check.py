@@ -95,8 +95,8 @@ def gradcheck(
         own = slice(start, start + block.value.size)
         dp = np.zeros_like(p)
         dp[own] = 0.3 * rng.standard_normal(block.value.size) * _parameter_scale(block, p[own])
-        near = p[own] - 2.0 * SCALES[-1] * np.abs(dp[own]) < block.lower
-        dp[own] = np.where(near, np.abs(dp[own]), dp[own])
+        bounds = np.full((2, block.value.size), [[block.lower], [block.upper]])
+        dp[own] = _inward(p[own], dp[own], *bounds)
         tests.append((block.name, np.zeros_like(x), np.zeros_like(u), dp))
         start += block.value.size
     return [
@@ -110,15 +110,18 @@ TYPICAL = {"-": 0.1, "1/s": 1.0, "s": 1e-2, "m/s^2": 10.0}
 
 
 def _parameter_scale(block: Param, value: Array) -> Array:
-    """Return the size (size,) of a parameter; a typical one if it is zero."""
+    """Return the size (size,) of a change of a parameter: the typical one that the parameter states,
+    or its value, or a typical value if it is zero."""
+    if block.typical is not None:
+        return np.full(value.shape, block.typical)
     typical = TYPICAL.get(block.unit, 0.0)
     least = typical if block.unit == "-" else 0.0
     return np.where(value == 0.0, typical, np.maximum(np.abs(value), least))
 
 
 def _inward(u: Array, du: Array, lower: Array, upper: Array) -> Array:
-    """Return du (n_controls,), shortened and directed away from a nearby control limit. Beyond a
-    limit a cable is slack and has no derivative."""
+    """Return changes du (n,) of controls or parameters u, shortened and directed away from a nearby
+    limit. Beyond a limit a cable is slack and has no derivative, and a parameter is refused."""
     down, up, longest = (
         u - lower,
         upper - u,
@@ -213,7 +216,8 @@ def _check(
     e = sizes[-1]
     lower, upper = model.control_limits()
     central = np.all((u - e * du >= np.minimum(lower, u)) & (u - e * du <= np.maximum(upper, u)))
-    central &= np.all(p - e * dp >= np.minimum(model.params.bounds[0], p))
+    lower, upper = model.params.bounds
+    central &= np.all((p - e * dp >= np.minimum(lower, p)) & (p - e * dp <= np.maximum(upper, p)))
     found = (
         (move(e) - move(-e)) / (2.0 * e)
         if central

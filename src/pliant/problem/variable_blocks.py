@@ -159,11 +159,12 @@ def _param_block(
             "give a number as its scale."
         )
     width = param.upper - param.lower
-    typical = float(np.abs(first).max(initial=0.0)) or 1.0
+    typical = param.typical or float(np.abs(first).max(initial=0.0)) or 1.0
     margin = BOUND_MARGIN * (width if np.isfinite(width) else typical)
     lower = param.lower if param.lower_included else param.lower + margin
     lower = 0.0 if log and param.lower == 0.0 else lower
-    range_ = (np.full(size, lower), np.full(size, param.upper - margin))
+    upper = param.upper if param.upper_included else param.upper - margin
+    range_ = (np.full(size, lower), np.full(size, upper))
     # a value of the model closer to its bound than the margin stays admissible
     range_ = (np.minimum(range_[0], first), np.maximum(range_[1], first))
     values = problem.parameter_values.copy()
@@ -180,6 +181,7 @@ def _param_block(
         first=first,
         reference=first if log else np.zeros(size),
         range_=range_,
+        typical=np.full(size, typical),
         log=log,
         shares=shares,
     )

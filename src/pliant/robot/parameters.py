@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pliant.actuators import Cable, Gripper, Servo
-from pliant.actuators.route import COORDINATE
+from pliant.actuators.route import split_coordinate
 from pliant.actuators.servo import CELL_STIFFNESS_RATIO
 from pliant.bodies import AttachableBody, Beams, PointMass, stiffness_per_area
 from pliant.core import Array, InputError, Param, finite_array, nearest, require_kind
@@ -84,11 +84,8 @@ def robot_with(
 def _split(name: str) -> tuple[str, str]:
     """Return the group and the own name of a parameter, which is the last part of its name or, for
     a point of a cable, the last two."""
-    coordinate = re.fullmatch(rf"(.+)\.({COORDINATE.pattern})", name)
-    if coordinate:
-        return coordinate[1], coordinate[2]
     group, _, key = name.rpartition(".")
-    return group, key
+    return split_coordinate(name) or (group, key)
 
 
 def _number(name: str, value: ArrayLike) -> float:
