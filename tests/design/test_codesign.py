@@ -351,6 +351,27 @@ def test_light_particles_on_a_stiff_cable_need_more_substeps():
     assert model.stable_substeps(0.25 * volumes) > 1.8 * model.stable_substeps(volumes)
 
 
+@pytest.mark.parametrize("transfer", ["updated", "total"])
+def test_both_ends_of_a_cable_of_particles_are_designed(transfer):
+    """The substeps are those of the first route: at their upper bounds all points would meet."""
+    cable = pl.Cable(points=[(0.0, 0.025), (0.19, 0.03)], limits=(0.0, 1.0))
+    names = [f"actuators.cable.point{k}.{axis}" for k in range(2) for axis in "xy"]
+    model = pl.MaterialPoint(
+        beam(actuators={"cable": cable}), dt=0.01, cell=0.02, transfer=transfer, design=names
+    )
+    found = pl.codesign(
+        model,
+        [pl.Goal(effector="tip", target=(0.19, 0.04), weight=1e4)],
+        names,
+        steps=5,
+        controls=np.full((5, 1), 0.5),
+        method="lbfgsb",
+        iterations=3,
+        progress=False,
+    )
+    assert found.value < 0.99 * found.result.history[0].value
+
+
 def test_field_of_particles_without_upper_bound_is_an_error(raises_clear_error):
     particles = pl.MaterialPoint(beam(), dt=0.005, cell=0.02, design=["cells.E"])
     raises_clear_error(

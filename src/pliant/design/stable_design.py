@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pliant.actuators.route import split_coordinate
 from pliant.core import Array, Dynamics, InputError
 from pliant.design.design_body import body_model, with_body_model
 from pliant.design.shape_maps import PREFIX
@@ -67,6 +68,10 @@ def fastest_design(problem: Problem) -> Array:
 
 
 def _fastest_values(problem: Problem, block: VariableBlock) -> Array:
+    if split_coordinate(block.name) is not None:
+        # Waves do not depend on the route of a cable. At their bounds its points would meet, or be
+        # outside a body that is not a box. A step checks the frequency of a cable that has moved.
+        return block.first
     if block.name.endswith(NU):
         for side in ("lower", "upper"):
             if _is_left_out(problem, block.name, side):
