@@ -204,6 +204,29 @@ def test_stiff_cable_with_default_substeps_is_stable():
     assert np.abs(tied.space.velocity(run.states[-1])).max() < 0.5
 
 
+@pytest.mark.parametrize("transfer", ["updated", "total"])
+@pytest.mark.parametrize("name", ["body.density", "cells.volume"])
+def test_step_refuses_parameters_that_make_a_stiff_cable_unstable(name, transfer):
+    """Its frequency rises with 1 / sqrt(mass). With the substeps that the message names, the
+    kinetic energy stays below the first energy of the cable, which is 1 % too long."""
+    tied = model(driven(taut(1e6)), design=[name], transfer=transfer)
+    x, p = tied.initial_state(), 0.1 * tied.params.flat
+    assert tied.step(x, [0.99], tied.params.flat).status
+    status = tied.step(x, [0.99], p).status
+    assert not status
+    more = model(
+        driven(taut(1e6)),
+        design=[name],
+        transfer=transfer,
+        substeps=int(re.search(r"take substeps=(\d+)", status.text)[1]),
+    )
+    run = pl.simulate(more, np.full((20, 1), 0.99), p=p)
+    mass = 0.1 * more.body.fields.density * more.body.volumes()
+    speeds = [np.linalg.norm(more.particles(x).velocity, axis=1) for x in run.states]
+    kinetic = [0.5 * mass @ speed**2 for speed in speeds]
+    assert 0.0 < max(kinetic) < 0.5 * 1e6 * (0.01 * 0.06) ** 2
+
+
 def test_costly_stiffness_damping_warns_and_remedy_takes_twice_the_substeps():
     undamped, damped = model().substeps, robot(damping=pl.Damping(stiffness=0.1))
     with pytest.warns(UserWarning, match=f"in place of {undamped} without") as caught:

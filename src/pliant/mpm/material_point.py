@@ -391,11 +391,11 @@ class MaterialPoint:
         volumes = others.pop("cells.volume", None)
         values = {name: float(value[0]) for name, value in others.items()}
         fields = self.variables.fields(p)
+        data = self.body.particle_data(fields, volumes)
+        forces = [with_values(force, values) for force in self.particle_potentials]
+        robot = robot_with(self.robot, values, self.body)
         return self._coefficients(
-            robot_with(self.robot, values, self.body),
-            fields,
-            self.body.particle_data(fields, volumes),
-            [with_values(force, values) for force in self.particle_potentials],
+            robot, fields, data, forces, frequency=self._frequency(forces, data.mass)
         )
 
     @cached_property
@@ -410,6 +410,7 @@ class MaterialPoint:
         fields: MaterialFields,
         particle_data: ParticleData,
         forces: list[ParticleForce],
+        frequency: float = 0.0,
     ) -> ParticleCoefficients:
         strengths = np.ones(self.n_controls)
         for actuator, (_, part) in zip(robot.actuators.values(), self._controls, strict=True):
@@ -429,18 +430,14 @@ class MaterialPoint:
             strengths=strengths,
             substep=self._substep_parameters(robot),
             forces=forces,
-            frequency=self._frequency(forces),
+            frequency=frequency,
         )
 
     def stable_substeps(self, p: Array | None = None) -> int:
         """Return the number of substeps of a step that is stable for parameters p (n_params,)."""
         made = self.coefficients(p)
-        mass = self._default_coefficients.particle_data.mass
-        lighter = float((mass / made.particle_data.mass).max())
-        frequency = highest_frequency(list(made.forces), self.robot, self.body, self.cell)
-        stable = stable_substep(
-            made.fields, self.cell, made.substep.viscosity, frequency * np.sqrt(lighter)
-        )
+        frequency = self._frequency(list(made.forces), made.particle_data.mass)
+        stable = stable_substep(made.fields, self.cell, made.substep.viscosity, frequency)
         return max(1, int(np.ceil(self.dt / (DEFAULT_FRACTION * stable))))
 
     @property
@@ -448,24 +445,18 @@ class MaterialPoint:
         """The part of the control of each actuator."""
         return for_each_actuator(self.robot, lambda actuator: None)
 
-    def _frequency(self, forces: list[ParticleForce]) -> float:
-        """Return the highest angular frequency [rad/s] of forces with other parameters than those
-        of the robot, zero for those of the robot."""
-        changed = [force for force in forces if force not in self.particle_potentials]
-        if not changed:
-            return 0.0
-        key = np.concatenate(
-            [param.value for force in forces for param in parameters_of(force.potential)]
-        )
-        cached = self._frequencies
-        if key.tobytes() not in cached:
+    def _frequency(self, forces: list[ParticleForce], mass: Array) -> float:
+        """Return the highest angular frequency [rad/s] of forces on particles of masses (n,)."""
+        values = [param.value for force in forces for param in parameters_of(force.potential)]
+        key, cached = np.concatenate([mass, *values]).tobytes(), self._frequencies
+        if key not in cached:
             cached.clear()
-            cached[key.tobytes()] = highest_frequency(forces, self.robot, self.body, self.cell)
-        return cached[key.tobytes()]
+            cached[key] = highest_frequency(forces, self.robot, self.body, self.cell, mass)
+        return cached[key]
 
     @cached_property
     def _frequencies(self) -> dict[bytes, float]:
-        """The highest frequency of the last forces, by the values of their parameters."""
+        """The last highest frequency, by the masses and the parameters of the forces."""
         return {}
 
     def _cast(self, particle_data: ParticleData) -> ParticleData:

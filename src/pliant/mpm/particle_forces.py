@@ -160,10 +160,14 @@ def particle_potentials(
 
 
 def highest_frequency(
-    potentials: list[ParticleForce], robot: Robot, body: Particles | ReferenceGrid, cell: float
+    potentials: list[ParticleForce],
+    robot: Robot,
+    body: Particles | ReferenceGrid,
+    cell: float,
+    mass: Array,
 ) -> float:
-    """Return the highest angular frequency [rad/s] of the potentials on the grid, by power
-    iteration on their stiffness at rest with taut cables."""
+    """Return the highest angular frequency [rad/s] of the potentials on the grid, for masses (n,)
+    [kg] of the particles, by power iteration on their stiffness at rest with taut cables."""
     if not potentials:
         return 0.0
     low, neutral, at = (
@@ -172,7 +176,7 @@ def highest_frequency(
         body.rest.reshape(-1, body.dim),
     )
     u = np.where(np.isfinite(low), low, neutral - 0.01 * np.maximum(np.abs(neutral), 1.0))
-    W, node_mass = _node_inertia(body, cell)
+    W, node_mass = _node_inertia(body, cell, mass)
     x, size = np.random.default_rng(0).standard_normal(at.shape), 0.0
     for _ in range(30):
         x /= np.linalg.norm(x)
@@ -186,10 +190,11 @@ def highest_frequency(
     return float(np.sqrt(size))
 
 
-def _node_inertia(body: Particles | ReferenceGrid, cell: float) -> tuple[sp.csr_matrix, Array]:
+def _node_inertia(
+    body: Particles | ReferenceGrid, cell: float, mass: Array
+) -> tuple[sp.csr_matrix, Array]:
     """Return the weights (n, k) of the body's points at the nodes that move, and the nodes' masses
     (k,) [kg]."""
-    mass = body.fields.density * body.volumes()
     if isinstance(body, ReferenceGrid):
         return sp.identity(body.n_nodes, format="csr"), body.node_masses(mass)
     W = node_weights(body.rest.reshape(-1, body.dim), cell)

@@ -85,7 +85,13 @@ def checked_substeps(
     """Return the number of substeps per step [s], by default one that is stable.
 
     Raises `InputError` for unstable substeps, and warns if damping makes them costly."""
-    highest = highest_frequency(particle_potentials(robot, body), robot, body, cell)
+    highest = highest_frequency(
+        particle_potentials(robot, body),
+        robot,
+        body,
+        cell,
+        body.fields.density * body.volumes(),
+    )
 
     def stable(viscosity: float) -> float:
         return stable_substep(body.fields, cell, viscosity, highest)

@@ -41,7 +41,7 @@ class ParticleCoefficients:
     strengths: Array  # (n_controls,) [-] of the actuators that act by stress, one for others
     substep: SubstepParameters
     forces: Sequence[ParticleForce]  # of the other actuators
-    frequency: float = 0.0  # [rad/s] the highest of forces with changed parameters
+    frequency: float = 0.0  # [rad/s] the highest of the forces; zero for those of the robot
 
 
 def stress_of_actuators(
