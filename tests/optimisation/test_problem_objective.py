@@ -400,6 +400,25 @@ def test_workers_of_an_objective_are_refused_in_optimise():
         pl.optimisation.optimise(objective, workers=2)
 
 
+@pytest.mark.parametrize("inside_loop", [False, True])
+def test_differences_in_single_precision_exceed_its_round_off(inside_loop):
+    """Steps of single precision have relative errors of about 1e-6, so a step of 1e-6 would give a
+    Jacobian without a correct digit."""
+    jacobians = []
+    for precision in ("float64", "float32"):
+        model = replace(model_of("MaterialPoint"), precision=precision)
+        if inside_loop:
+            seen = PartObserver(parts=("position",))
+            controller = MLP.for_model(model, seen, hidden=(3,), scale=2.0, seed=1)
+            model = ClosedLoop(model, seen, controller)
+        problem = squares("MaterialPoint", ["body.E", "body.nu"])
+        made = Problem(model=model, steps=30, terms=problem.terms, variables=["body.E", "body.nu"])
+        objective = ProblemObjective(made)
+        jacobians.append(objective.jacobian(objective.start).jacobian)
+    exact, found = jacobians
+    np.testing.assert_allclose(found, exact, atol=1e-2 * np.abs(exact).max())
+
+
 def test_differences_stay_within_bounds():
     problem = squares("MaterialPoint", ["body.nu"])
     bounded = Problem(

@@ -147,6 +147,11 @@ class ShapeModel:
         return self._start.model.space
 
     @property
+    def precision(self) -> str:
+        """The precision of the substeps of particles."""
+        return str(getattr(self.at(), "precision", "float64"))
+
+    @property
     def dt(self) -> float:
         return float(self._start.model.dt)
 

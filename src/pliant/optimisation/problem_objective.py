@@ -18,7 +18,7 @@ from pliant.core import (
 )
 from pliant.optimisation.dependencies import Dependencies
 from pliant.optimisation.objective import Indices, ObjectiveEvaluation
-from pliant.optimisation.one_sided_differences import difference_point
+from pliant.optimisation.one_sided_differences import difference_point, step_size
 from pliant.optimisation.problem_identity import problem_identity
 from pliant.optimisation.scene_constraints import SceneConstraints
 from pliant.optimisation.scene_rows import check_squares, residual_jacobian, run_residuals
@@ -321,8 +321,11 @@ class ProblemObjective:
         at = np.asarray(z, float)
         known = self._kept.get("residuals", {}).get(at.tobytes(), {})
         starts = [("residuals", k, at) for k in scenes if k not in known]
+        sizes = {k: step_size(self.problem.scene_problems[k].model) for k in scenes}
         steps = [
-            (k, j, *difference_point(at, j, self.bounds)) for k in scenes for j in self._columns(k)
+            (k, j, *difference_point(at, j, self.bounds, sizes[k]))
+            for k in scenes
+            for j in self._columns(k)
         ]
         jobs = [*starts, *(("residuals", k, end) for k, _, end, _ in steps)]
         try:
