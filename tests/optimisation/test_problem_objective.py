@@ -823,6 +823,31 @@ def test_wrong_problem_is_an_error(case):
         Problem(model=model_of("point mass"), steps=2, terms=[goal], **parts)
 
 
+@pytest.mark.parametrize(
+    "name, bound, message",
+    [
+        ("body.nu", {"upper": 0.6}, "upper bound .* is 0.6, but the model allows -1 to 0.5"),
+        ("body.E", {"lower": -1.0}, "lower bound .* is -1, but the model allows 0 to "),
+        ("controls", {"lower": -3.0}, "lower bound .* is -3, but the model allows -2 to 2"),
+    ],
+)
+def test_bound_outside_the_range_of_the_model_is_an_error(name, bound, message):
+    limited = {"hand": pl.actuators.Thrust(point=(0.2, 0.05), limits=(-2.0, 2.0))}
+    model = pl.Quasistatic(replace(beam(), actuators=limited), design=["body.E", "body.nu"])
+    goal = Goal(effector="tip", target=(0.2, 0.0))
+    with pytest.raises(InputError, match=message):
+        Problem(model=model, steps=1, terms=[goal], variables=[Variable(name, **bound)])
+
+
+def test_bounds_at_the_ends_of_the_range_are_accepted():
+    model = pl.Quasistatic(beam(), design=["body.nu"])
+    whole = Variable("body.nu", lower=-1.0, upper=0.5)
+    goal = Goal(effector="tip", target=(0.2, 0.0))
+    found = Problem(model=model, steps=1, terms=[goal], variables=[whole]).layout.blocks[0]
+    assert -1.0 < found.lower < -0.999
+    assert 0.499 < found.upper < 0.5
+
+
 def test_scene_with_other_parameters_is_an_error():
     other = pl.ImplicitEuler(beam(), dt=DT, design=["body.E"])
     with pytest.raises(InputError, match=r"scene 1 has the parameters body\.E"):

@@ -181,6 +181,7 @@ def _param_block(
         first=first,
         reference=first if log else np.zeros(size),
         range_=range_,
+        ends=(param.lower, param.upper),
         typical=np.full(size, typical),
         log=log,
         shares=shares,

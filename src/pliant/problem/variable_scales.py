@@ -7,6 +7,8 @@ import numpy as np
 from pliant.core import Array, InputError, quoted
 from pliant.problem.variables import CONTROLS, INITIAL, Variable, VariableBlock
 
+ROUNDING = 1e-9  # of the values: a bound beyond the range by rounding errors is its end
+
 
 def scaled_block(
     variable: Variable,
@@ -14,19 +16,19 @@ def scaled_block(
     n: int,
     first: Array,
     range_: tuple[Array, Array],
+    ends: tuple[float, float] | None = None,
     typical: Array | None = None,
     log: bool = False,
     **parts: Any,
 ) -> VariableBlock:
-    """Return a block with its scale and bounds."""
+    """Return a block with its scale and bounds. `range_` are the smallest and largest admissible
+    values (n,), and `ends` are those of the parameter, which may be excluded themselves."""
     name, size = parts["name"], first.size
     shape = parts["shape"] if parts["kind"] == CONTROLS else (size,)
-    lower = np.maximum(
-        range_[0], entries(name, variable.lower, shape, range_[0], "lower", True).ravel()
-    )
-    upper = np.minimum(
-        range_[1], entries(name, variable.upper, shape, range_[1], "upper", True).ravel()
-    )
+    lower = entries(name, variable.lower, shape, range_[0], "lower", True).ravel()
+    upper = entries(name, variable.upper, shape, range_[1], "upper", True).ravel()
+    _check_within(name, (lower, upper), range_, ends, float(np.abs(first).max(initial=0.0)))
+    lower, upper = np.maximum(range_[0], lower), np.minimum(range_[1], upper)
     if np.any(lower > upper):
         k = int(np.argmax(lower > upper))
         raise InputError(
@@ -49,6 +51,29 @@ def scaled_block(
         scale=_scale(variable, name, shape, first, (lower, upper), typical),
         **parts,
     )
+
+
+def _check_within(
+    name: str,
+    bounds: tuple[Array, Array],
+    range_: tuple[Array, Array],
+    ends: tuple[float, float] | None,
+    size: float,
+) -> None:
+    """Raise InputError for a finite bound outside the range of the model. `size` is that of the
+    first values."""
+    low, high = range_
+    if ends is not None:
+        low, high = np.minimum(low, ends[0]), np.maximum(high, ends[1])
+    for what, bound in zip(("lower", "upper"), bounds, strict=True):
+        slack = ROUNDING * np.maximum(np.abs(bound), size)
+        bad = np.isfinite(bound) & ((bound < low - slack) | (bound > high + slack))
+        if bad.any():
+            k = int(np.argmax(bad))
+            raise InputError(
+                f"The {what} bound of the variable '{name}' is {bound[k]:g}, but the model allows "
+                f"{low[k]:g} to {high[k]:g}; give a bound within this range, or none."
+            )
 
 
 def _scale(
