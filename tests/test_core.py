@@ -18,6 +18,7 @@ from pliant.core import (
     quaternion_logarithm,
     quaternion_product,
     quoted,
+    require_kind,
     require_number,
     require_positive,
 )
@@ -75,6 +76,20 @@ def test_errors_shorten_long_words() -> None:
 def test_quoted_value_is_shortened() -> None:
     assert quoted("a" * 100) == repr("a" * 60)
     assert quoted([10**5000]) == "'list of more than 4300 digits'"
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [
+        ("The terms", "The terms are "),
+        ("The spacing of particles", "The spacing of particles is "),
+        ("The limits of inverse control", "The limits of inverse control are "),
+        ("The mesh to fill with particles", "The mesh to fill with particles is "),
+    ],
+)
+def test_error_about_a_kind_agrees_with_its_noun(name, start):
+    with pytest.raises(InputError, match=f"^{start}"):
+        require_kind(name, None, list, "give a list")
 
 
 def test_space_integrates_and_differences_quaternions() -> None:

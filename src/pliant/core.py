@@ -834,7 +834,9 @@ def printable(text: str, longest: int = 400, keep: str = "") -> str:
 def require_kind(name: str, value: Any, kinds: type | tuple[type, ...], remedy: str) -> None:
     """Raise InputError unless `value` is an instance of one of the kinds."""
     if not isinstance(value, kinds):
-        raise InputError(f"{name} is {quoted(value)} ({type(value).__name__}); {remedy}.")
+        noun = re.split(" (?:of|to|in) ", name)[0]
+        verb = "are" if noun.endswith("s") and not noun.startswith("The argument ") else "is"
+        raise InputError(f"{name} {verb} {quoted(value)} ({type(value).__name__}); {remedy}.")
 
 
 def nearest(name: Any, known: Iterable[str]) -> str:

@@ -36,6 +36,13 @@ def identify(measurements=None, variables=("body.E",), model=MODEL, **options):
     return pl.identify(model, given, list(variables), progress=False, **options)
 
 
+def test_a_closed_loop_is_refused_with_its_model_as_the_remedy():
+    seen = pl.learning.PartObserver(parts=("velocity",))
+    controller = pl.learning.MLP.for_model(MODEL, seen, hidden=(2,), scale=1.0)
+    with pytest.raises(InputError, match="Pass its model, the ImplicitEuler inside"):
+        identify(model=pl.learning.ClosedLoop(MODEL, seen, controller))
+
+
 def test_a_model_without_parameters_names_the_design_that_is_needed():
     with pytest.raises(InputError, match=r"no parameters to fit.*design=\['body.E', 'body.nu'\]"):
         identify(model=pl.ImplicitEuler(ROBOT, dt=0.01), variables=["body.E", "body.nu"])

@@ -1,5 +1,7 @@
 """Problems of models, optimised by every method, against the planners and closed forms."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -58,6 +60,24 @@ def test_optimised_problem_is_reported_and_resumed(tmp_path):
     page = result.report(tmp_path / "report").read_text()
     assert "Convergence" in page
     assert "converged in" in page
+
+
+def test_optimisation_of_one_control_is_reported(tmp_path):
+    beam = pl.Robot(
+        shape=pl.geometry.Rectangle(size=(0.2, 0.04)),
+        divisions=(2, 1),
+        material=pl.Material(E=1e5, nu=0.3),
+        supports=[pl.Support(region="x-")],
+        actuators={"cable": pl.Cable(points=[(0.0, 0.03), (0.19, 0.03)], limits=(0.0, 1.0))},
+        effectors={"tip": pl.Effector(surface="x+")},
+    )
+    goal = pl.Goal(effector="tip", target=(0.2, 0.03))
+    made = pl.Problem(model=pl.Quasistatic(beam), steps=1, terms=[goal])
+    result = optimise(made, "lbfgsb", iterations=1, progress=False)
+    assert result.values["controls"].shape == (1, 1)
+    result.report(tmp_path)
+    content = json.loads((tmp_path / "result.json").read_text())
+    assert content["metrics"]["controls"]["value"] == result.values["controls"][0, 0]
 
 
 @pytest.mark.parametrize(

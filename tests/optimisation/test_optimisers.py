@@ -463,6 +463,8 @@ def test_damaged_files_are_refused(change, text, tmp_path, raises_clear_error):
         (lambda: optimise(bowl(), progress="yes"), "progress"),
         (lambda: Adam(rate=0.0), "The rate of Adam"),
         (lambda: Adam(batch_size=0), "batch size"),
+        (lambda: run(bowl(), SGD(batch_size=2)), "batch size is 2.* has 1 sample; give a smaller"),
+        (lambda: run(bowl(), Adam(batch_size=9)), "batch size is 9"),
         (lambda: Adam(schedule=3), "schedule"),
         (lambda: SGD(momentum=1.0), "momentum"),
         (lambda: SGD(clip=-1.0), "clip"),

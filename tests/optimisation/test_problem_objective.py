@@ -824,7 +824,7 @@ def test_wrong_problem_is_an_error(case):
 
 
 @pytest.mark.parametrize(
-    "name, bound, message",
+    ("name", "bound", "message"),
     [
         ("body.nu", {"upper": 0.6}, "upper bound .* is 0.6, but the model allows -1 to 0.5"),
         ("body.E", {"lower": -1.0}, "lower bound .* is -1, but the model allows 0 to "),

@@ -119,6 +119,19 @@ def test_report_into_a_file_raises(tmp_path: Path) -> None:
         simulate("beams").report(tmp_path / "taken")
 
 
+@pytest.mark.parametrize(
+    ("folder", "title", "message"),
+    [
+        (None, None, "result folder is 'None'"),
+        (3, None, "result folder is '3'"),
+        ("out", 3, "title of a report is '3'"),
+    ],
+)
+def test_wrong_folder_or_title_of_a_report_raises(folder, title, message) -> None:
+    with pytest.raises(InputError, match=message):
+        simulate("beams").report(folder, title=title)
+
+
 def test_robot_and_simulation_have_a_picture_and_metrics_in_a_notebook() -> None:
     for result in (BAR, simulate("beams")):
         html = result._repr_html_()

@@ -84,10 +84,15 @@ def marker_points(recording: MarkerRecording, model: Dynamics) -> sp.csr_matrix:
     that are outside the body, or are no effectors where there are no rest points."""
     body: Any = getattr(model, "body", None)
     if body is None or not hasattr(body, "locate"):
+        inside = getattr(model, "model", None)
+        remedy = (
+            f"Pass its model, the {type(inside).__name__} inside, and the controls in the recording"
+            if hasattr(inside, "body")
+            else "Use ImplicitEuler, MaterialPoint or another rule of a soft robot"
+        )
         raise InputError(
             f"The markers of {recording.name} are points of a soft body, which "
-            f"{type(model).__name__} does not have. Use ImplicitEuler, MaterialPoint or another "
-            "rule of a soft robot."
+            f"{type(model).__name__} does not have. {remedy}."
         )
     if recording.dim != body.dim:
         raise InputError(

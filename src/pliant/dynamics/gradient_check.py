@@ -110,8 +110,8 @@ TYPICAL = {"-": 0.1, "1/s": 1.0, "s": 1e-2, "m/s^2": 10.0}
 
 
 def _parameter_scale(block: Param, value: Array) -> Array:
-    """Return the size (size,) of a change of a parameter: the typical one that the parameter states,
-    or its value, or a typical value if it is zero."""
+    """Return the size (size,) of a change of a parameter: the one that it states, or its value, or
+    a typical value if it is zero."""
     if block.typical is not None:
         return np.full(value.shape, block.typical)
     typical = TYPICAL.get(block.unit, 0.0)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
-from pliant.core import Array, InputError
+from pliant.core import Array, InputError, counted
 from pliant.optimisation.evaluator import Evaluator
 from pliant.optimisation.methods import FAILED_START, Iterate, Stopping
 from pliant.optimisation.objective import ObjectiveEvaluation
@@ -76,7 +76,12 @@ class DescentOptimiser:
     norms: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
 
     def __post_init__(self) -> None:
-        n = self.evaluator.n
+        n, samples = self.evaluator.n, self.evaluator.objective.n_samples
+        if (self.method.batch_size or 1) > samples:
+            raise InputError(
+                f"The batch size is {self.method.batch_size}, but the objective has "
+                f"{counted(samples, 'sample')}; give a smaller one, or None for all samples."
+            )
         self.now = DescentPoint(
             z=self.evaluator.start, value=np.inf, gradient=np.zeros(n), memory=self.memory
         )

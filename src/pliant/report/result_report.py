@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from pliant.core import Array, Dynamics, InputError, counted
+from pliant.core import Array, Dynamics, InputError, counted, require_kind
 from pliant.design import Fit, RobotDesign
 from pliant.design.design_body import body_model
 from pliant.dynamics import Rollout
@@ -45,7 +45,7 @@ from pliant.report.result_folder import RESULT, checked_folder, lock_result_fold
 from pliant.report.robot_scene import robot_scene
 from pliant.report.scene import DrawnScene
 from pliant.robot import Robot
-from pliant.store import content_key, write_json
+from pliant.store import check_path, content_key, write_json
 from pliant.swimming import LinkedRobot
 
 PICTURE = (640, 480)  # [pixels] of an environment
@@ -76,10 +76,14 @@ def write_result_report(
     of the page.
 
     An earlier result in the folder is replaced when the new one is complete. `small` draws a
-    smaller and shorter animation. Raises `InputError` if the folder holds files of something else.
+    smaller and shorter animation. Raises `InputError` if the folder holds files of something else,
+    and for a folder or a title that is not text.
     """
+    if title is not None:
+        require_kind("The title of a report", title, str, "give text, or None for the default")
+    out = check_path("The result folder", folder)
     report = _report_of(result, title)
-    target = checked_folder(folder, report.name)
+    target = checked_folder(out, report.name)
     with lock_result_folder(target), replace_result(target) as work:
         _write(report, result, work, small=small)
     return target / "report.html"
@@ -467,7 +471,11 @@ def _optimisation_metrics(result: OptimisationResult) -> dict[str, Metric]:
         "simulations": result.simulations,
     }
     metrics = {name: Metric(value=value) for name, value in numbers.items() if np.isfinite(value)}
-    few = {name: float(values[0]) for name, values in result.values.items() if np.size(values) == 1}
+    few = {
+        name: float(np.ravel(values)[0])
+        for name, values in result.values.items()
+        if np.size(values) == 1
+    }
     return metrics | {name: Metric(value=value, unit="") for name, value in few.items()}
 
 
