@@ -18,9 +18,10 @@ from pliant.bench.learning import (
     run_pliant,
 )
 from pliant.bench.peers import walker_taichi
-from pliant.bench.walker_scene import CHAMBERS, PRESSURE, WalkerScene
+from pliant.bench.walker_scene import CHAMBERS, WalkerScene
 from pliant.core import InputError, MissingExtra
 from pliant.learning.loop_episodes import LoopEpisodes
+from pliant.zoo.robots.block_walkers import PRESSURE
 
 needs_taichi = pytest.mark.skipif(
     find_spec("taichi") is None,

@@ -11,9 +11,10 @@ import point
 import pytest
 
 import pliant as pl
-from pliant.bench.walker_scene import PRESSURE, SCALES, WalkerScene
+from pliant.bench.walker_scene import SCALES, WalkerScene
 from pliant.core import Step
 from pliant.planners.checkpoints import retained_bytes
+from pliant.zoo.robots.block_walkers import PRESSURE
 
 torch = pytest.importorskip("torch")
 from pliant.learning import torch_layer  # noqa: E402

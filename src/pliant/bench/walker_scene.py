@@ -7,46 +7,21 @@ from itertools import pairwise
 
 import numpy as np
 
-from pliant.actuators import Fluidic
-from pliant.bench.mpm_scene import DENSITY, POISSON
-from pliant.contact import Contact, plane
 from pliant.core import Array, Dynamics, InputError
-from pliant.geometry import Polygon, Rectangle
-from pliant.geometry.particle_sampling import ParticleSamples
 from pliant.learning import MLP, ClosedLoop, ControlTask, UserObserver
-from pliant.materials import Material
 from pliant.mpm import MaterialPoint
-from pliant.mpm.particles import Particles
 from pliant.problem import Effort, Reward
-from pliant.robot import Effector, Robot
+from pliant.zoo.robots.block_walkers import LEG, PRESSURE, block_biped
 
-YOUNG = 5e4  # [Pa]
-PRESSURE = 1e4  # [Pa], largest; the smallest is zero
-FRICTION = 0.9
 GRAVITY = -9.81  # [m/s^2]
 EFFORT = 1e-10  # [m/(s Pa^2)], weight of the squared pressures
-LEG, BODY, LENGTH = 0.1, 0.1, 0.3  # [m] width and height of a leg, height and length of the body
+BLOCKS = block_biped()
 # lower corner and size [m] of each group of particles; the paper gives no unit
-GROUPS = np.array(
-    [
-        (0.0, 0.0, LEG / 2, LEG),
-        (LEG / 2, 0.0, LEG / 2, LEG),
-        (0.0, LEG, LEG, BODY),
-        (LEG, LEG, LENGTH - 2 * LEG, BODY / 2),
-        (LEG, LEG + BODY / 2, LENGTH - 2 * LEG, BODY / 2),
-        (LENGTH - LEG, LEG, LEG, BODY),
-        (LENGTH - LEG, 0.0, LEG / 2, LEG),
-        (LENGTH - LEG / 2, 0.0, LEG / 2, LEG),
-    ]
-)
-CHAMBERS = (0, 1, 6, 7)  # the groups under pressure
+GROUPS = np.array([(*block.bounds()[0], *block.size) for block in BLOCKS.blocks.values()])
+CHAMBERS = tuple(list(BLOCKS.blocks).index(name) for name in BLOCKS.chambers)
 HIDDEN = (64, 64)
 # the observation is the displacement [m] and the velocity [m/s] of each group's centre over these
 SCALES = np.tile([0.1, 0.1, 0.5, 0.5], len(GROUPS))
-OUTLINE = (
-    *((0.0, 0.0), (LEG, 0.0), (LEG, LEG), (LENGTH - LEG, LEG), (LENGTH - LEG, 0.0), (LENGTH, 0.0)),
-    *((LENGTH, LEG + BODY), (0.0, LEG + BODY)),
-)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -80,9 +55,7 @@ class WalkerScene:
     @cached_property
     def positions(self) -> Array:
         """The particles (n, 2) [m] at rest, one group after the other."""
-        ticks = (np.arange(self.count) + 0.5) / self.count
-        unit = np.stack(np.meshgrid(ticks, ticks, indexing="ij"), axis=-1).reshape(-1, 2)
-        return np.concatenate([group[:2] + group[2:] * unit for group in GROUPS])
+        return BLOCKS.particles(BLOCKS.robot(), self.count).samples.points
 
     @cached_property
     def volumes(self) -> Array:
@@ -113,44 +86,9 @@ class WalkerScene:
 
     # Pliant
 
-    def robot(self) -> Robot:
-        chambers = {
-            f"chamber {g}": Fluidic(
-                region=Rectangle(size=tuple(GROUPS[g, 2:]), origin=tuple(GROUPS[g, :2])),
-                limits=(0.0, PRESSURE),
-            )
-            for g in CHAMBERS
-        }
-        return Robot(
-            name="walker",
-            shape=Polygon(points=OUTLINE),
-            cell=LEG / 2,
-            order=1,
-            material=Material(E=YOUNG, nu=POISSON, density=DENSITY),
-            gravity=(0.0, GRAVITY),
-            actuators=chambers,
-            contacts=[Contact(obstacle=plane((0.0, 1.0)), friction=FRICTION)],
-            effectors={"body": Effector(region="body")},
-        )
-
     def model(self, precision: str = "float64") -> MaterialPoint:
         """Return the model with these particles. Its adjoint keeps all substeps of a step."""
-        robot = self.robot()
-        mesh = robot.mesh()
-        cells, barycentric = mesh.locate(self.positions)
-        area = self.volumes
-        samples = ParticleSamples(
-            points=self.positions,
-            volumes=area,
-            cells=cells,
-            nodes=mesh.cells[cells],
-            barycentric=barycentric,
-            rest_volumes=area,
-            regions={"body": np.arange(len(area))},
-        )
-        body = Particles(
-            mesh=mesh, samples=samples, materials=robot.materials_by_region(), thickness=1.0
-        )
+        robot = BLOCKS.robot()
         return MaterialPoint(
             robot,
             dt=self.dt,
@@ -158,7 +96,7 @@ class WalkerScene:
             substeps=self.substeps,
             memory=1e9,
             precision=precision,
-            body=body,
+            body=BLOCKS.particles(robot, self.count),
         )
 
     def loop(self, precision: str = "float64") -> ClosedLoop:

@@ -16,20 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from pliant.bench.mpm_scene import DENSITY, POISSON
 from pliant.bench.peers.walker_run import WalkerRun, peak_gigabytes
 from pliant.bench.walker_scene import (
     CHAMBERS,
     EFFORT,
-    FRICTION,
     GRAVITY,
     GROUPS,
-    PRESSURE,
     SCALES,
-    YOUNG,
     WalkerScene,
 )
 from pliant.core import Array, InputError, MissingExtra, StepError, counted
+from pliant.zoo.robots.block_walkers import DENSITY, FRICTION, NU, PRESSURE
+from pliant.zoo.robots.block_walkers import E as YOUNG
 
 STATE = ("x", "v", "C", "F")
 
@@ -298,7 +296,7 @@ def _substep_kernels(
         state.volume,
     )
     n, h, tau = len(scene.positions), scene.cell, scene.tau
-    mu, lam = YOUNG / (2 * (1 + POISSON)), YOUNG * POISSON / ((1 + POISSON) * (1 - 2 * POISSON))
+    mu, lam = YOUNG / (2 * (1 + NU)), YOUNG * NU / ((1 + NU) * (1 - 2 * NU))
     affine = 4 / h**2
     first, shape = _grid(scene)
     nx, ny, lowest = int(shape[0]), int(shape[1]), int(first[1])

@@ -12,6 +12,7 @@ from pliant.actuators import Fluidic
 from pliant.contact import Contact, plane
 from pliant.core import Array, InputError, is_integer
 from pliant.geometry import Box, Rectangle, Union
+from pliant.geometry.cells import signed_volumes
 from pliant.geometry.particle_sampling import ParticleSamples
 from pliant.materials import Material
 from pliant.mpm.particles import Particles
@@ -89,7 +90,7 @@ class BlockWalker:
             cells=cells,
             nodes=mesh.cells[cells],
             barycentric=barycentric,
-            rest_volumes=volumes,
+            rest_volumes=signed_volumes(mesh.points, mesh.cells)[cells],
             regions=dict(zip(self.blocks, index, strict=True)),
         )
         return Particles(mesh=mesh, samples=samples, materials=robot.materials_by_region())

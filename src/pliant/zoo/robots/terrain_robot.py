@@ -7,6 +7,7 @@ import numpy as np
 
 from pliant.core import Array
 from pliant.geometry import Mesh
+from pliant.geometry.cells import signed_volumes
 from pliant.geometry.particle_sampling import ParticleSamples
 from pliant.materials import Material
 from pliant.mpm.particles import Particles
@@ -81,7 +82,7 @@ class TerrainWalker:
                 cells=cells,
                 nodes=mesh.cells[cells],
                 barycentric=barycentric,
-                rest_volumes=np.concatenate([own.volumes, volumes]),
+                rest_volumes=signed_volumes(mesh.points, mesh.cells)[cells],
                 regions={**own.regions, WALKER: index[:n], TERRAIN: index[n:]},
             ),
             materials=robot.materials_by_region(),
