@@ -10,6 +10,7 @@ limit_spinning()  # before the first function runs
 
 from pliant.kernels.matrix import (  # noqa: E402
     FAST,
+    FUSED,
     add,
     axpy,
     cofactor,
@@ -31,6 +32,7 @@ from pliant.kernels.polar import plane_rotation, rotation, rotation_differential
 
 __all__ = [
     "FAST",
+    "FUSED",
     "add",
     "axpy",
     "cofactor",

@@ -8,11 +8,15 @@ from typing import Any
 
 from numba import njit
 
-# Fused multiply-add, as in C++ compilers. NaN and infinity are handled as without it.
-FAST = {"contract"}
+# Multiply-add, as in C++ compilers. NaN and infinity are handled as without it.
+FUSED = {"contract"}
+# Products with the constant zeros that fill 2D matrices are left out, too, which compilers do only
+# if NaN and the sign of zero need no care. Functions with these flags must not test for NaN: their
+# callers test the arrays that loops have written.
+FAST = FUSED | {"nsz", "nnan"}
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, fastmath=FAST)
 def add(A: Any, B: Any) -> Any:
     """Return A + B."""
     return (
@@ -28,7 +32,7 @@ def add(A: Any, B: Any) -> Any:
     )
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, fastmath=FAST)
 def sub(A: Any, B: Any) -> Any:
     """Return A - B."""
     return (
@@ -44,7 +48,7 @@ def sub(A: Any, B: Any) -> Any:
     )
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, fastmath=FAST)
 def scale(s: Any, A: Any) -> Any:
     """Return s A."""
     return (
@@ -60,20 +64,20 @@ def scale(s: Any, A: Any) -> Any:
     )
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, fastmath=FAST)
 def sym(A: Any) -> Any:
     """Return (A + A^T) / 2."""
     a, b, c = 0.5 * (A[1] + A[3]), 0.5 * (A[2] + A[6]), 0.5 * (A[5] + A[7])
     return (A[0], a, b, a, A[4], c, b, c, A[8])
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, fastmath=FAST)
 def trace(A: Any) -> Any:
     """Return tr(A)."""
     return A[0] + A[4] + A[8]
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, fastmath=FAST)
 def dot(A: Any, B: Any) -> Any:
     """Return A : B."""
     return (
@@ -89,7 +93,7 @@ def dot(A: Any, B: Any) -> Any:
     )
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, fastmath=FAST)
 def mm(A: Any, B: Any) -> Any:
     """Return A B."""
     return (
@@ -111,19 +115,19 @@ def transposed(A: Any) -> Any:
     return (A[0], A[3], A[6], A[1], A[4], A[7], A[2], A[5], A[8])
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, fastmath=FAST)
 def mtm(A: Any, B: Any) -> Any:
     """Return A^T B."""
     return mm(transposed(A), B)
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, fastmath=FAST)
 def mmt(A: Any, B: Any) -> Any:
     """Return A B^T."""
     return mm(A, transposed(B))
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, fastmath=FAST)
 def det(A: Any) -> Any:
     """Return det(A)."""
     return (
@@ -133,7 +137,7 @@ def det(A: Any) -> Any:
     )
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, fastmath=FAST)
 def cofactor(A: Any) -> Any:
     """Return cof(A) = det(A) A^-T, also for a singular A."""
     return (
@@ -149,7 +153,7 @@ def cofactor(A: Any) -> Any:
     )
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, fastmath=FAST)
 def cross(A: Any, B: Any) -> Any:
     """Return the derivative of the cofactor of A in the direction B.
 

@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from pliant.kernels import (
+    FAST,
     add,
     cofactor,
     cross,
@@ -30,13 +31,13 @@ from pliant.kernels import (
 NEO_HOOKEAN, FIXED_COROTATED, LINEAR_COROTATED = 0, 1, 2
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, fastmath=FAST)
 def has_barrier(law: Any) -> Any:
     """Return whether the energy is unbounded as J goes to zero."""
     return law == NEO_HOOKEAN
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, fastmath=FAST)
 def needs_rotation(law: Any) -> Any:
     """Return whether the law uses the rotation R."""
     return law != NEO_HOOKEAN
@@ -60,7 +61,7 @@ def energy(law: Any, F: Any, R: Any, moduli: Any, power: Any) -> Any:
     return mu * dot(D, D) + 0.5 * lam * (dot(R, F) - 3.0) ** 2 + volumetric
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, fastmath=FAST)
 def stress(law: Any, F: Any, R: Any, moduli: Any, power: Any) -> Any:
     """Return P = d energy / dF [Pa]."""
     mu, lam, bulk = moduli
@@ -74,7 +75,7 @@ def stress(law: Any, F: Any, R: Any, moduli: Any, power: Any) -> Any:
     return add(add(P, scale(lam * (dot(R, F) - 3.0), R)), scale(slope, C))
 
 
-@njit(error_model="numpy", cache=True, forceinline=True)
+@njit(error_model="numpy", cache=True, forceinline=True, fastmath=FAST)
 def kirchhoff(law: Any, F: Any, R: Any, moduli: Any, power: Any) -> Any:
     """Return the symmetric Kirchhoff stress P F^T [Pa].
 
@@ -88,7 +89,7 @@ def kirchhoff(law: Any, F: Any, R: Any, moduli: Any, power: Any) -> Any:
     return mmt(stress(law, F, R, moduli, power), F)
 
 
-@njit(error_model="numpy", cache=True, forceinline=True)
+@njit(error_model="numpy", cache=True, forceinline=True, fastmath=FAST)
 def kirchhoff_vjp(law: Any, F: Any, R: Any, K_bar: Any, moduli: Any, power: Any) -> Any:
     """Return the gradient of K_bar : kirchhoff by F."""
     mu, lam, bulk = moduli
@@ -104,7 +105,7 @@ def kirchhoff_vjp(law: Any, F: Any, R: Any, K_bar: Any, moduli: Any, power: Any)
     )
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, fastmath=FAST)
 def tangent(law: Any, F: Any, R: Any, moduli: Any, power: Any) -> Any:
     """Return the five coefficients (s, t, l, slope, curvature) [Pa] of a law's tangent.
 
@@ -128,7 +129,7 @@ def tangent(law: Any, F: Any, R: Any, moduli: Any, power: Any) -> Any:
     return 2.0 * mu + zero, lam * (dot(R, F) - 3.0) - 2.0 * mu, lam + zero, slope, curvature
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, fastmath=FAST)
 def differential(law: Any, F: Any, R: Any, dF: Any, moduli: Any, power: Any) -> Any:
     """Return dP [Pa] for a change dF."""
     s, t, l, slope, curvature = tangent(law, F, R, moduli, power)
@@ -139,7 +140,7 @@ def differential(law: Any, F: Any, R: Any, dF: Any, moduli: Any, power: Any) -> 
     return add(dP, add(scale(t, rotation_differential(F, R, dF)), scale(l * dot(R, dF), R)))
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, fastmath=FAST)
 def hooke(mu: Any, lam: Any, E: Any) -> Any:
     """Return 2 mu E + lam tr(E) I: the stress of a small strain E, or the viscous stress of its
     rate."""
@@ -157,7 +158,7 @@ def hooke(mu: Any, lam: Any, E: Any) -> Any:
     )
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, fastmath=FAST)
 def _integer_power(x: Any, n: Any) -> Any:
     """Return x^n."""
     y = x * 0.0 + 1.0
@@ -166,7 +167,7 @@ def _integer_power(x: Any, n: Any) -> Any:
     return y
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, fastmath=FAST)
 def _volumetric_slope(J: Any, bulk: Any, power: Any) -> Any:
     """Return the first derivative of bulk |J - 1|^power by J [Spielberg2021, eq. 14]."""
     if bulk == 0.0:
@@ -175,7 +176,7 @@ def _volumetric_slope(J: Any, bulk: Any, power: Any) -> Any:
     return bulk * power * side * _integer_power(side * (J - 1.0), power - 1)
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, fastmath=FAST)
 def _volumetric_curvature(J: Any, bulk: Any, power: Any) -> Any:
     """Return the second derivative of bulk |J - 1|^power by J."""
     if bulk == 0.0:

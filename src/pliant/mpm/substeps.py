@@ -10,6 +10,7 @@ from pliant.bodies import MaterialFields
 from pliant.checkpointing import Schedule, reverse_sweep
 from pliant.core import Array
 from pliant.mpm.grid import (
+    Bins,
     BoundaryConditions,
     GridBox,
     ParticleData,
@@ -132,7 +133,7 @@ class Substeps:
             self.coefficients.particle_data,
         )
         self.conditions: BoundaryConditions = model.boundaries.on(box, self.coefficients.friction)
-        self.bins = empty_bins(model.body.n_particles, box)
+        self.bins = self.empty_bins()
         self.tapes: list[TapedSubstep] = []
         self.active_stress, self.load = (
             stress_of_actuators(model, self.coefficients, self.u),
@@ -159,10 +160,10 @@ class Substeps:
             for part in np.split(np.asarray(x), space.starts[1:-1])
         ]
 
-    def _substep(self, state: list[Array], grid: Array, before: Array) -> str:
+    def _substep(self, state: list[Array], grid: Array, before: Array, bins: Bins) -> str:
         """Advance a state in place. Return the reason of a failure, or "". The grid keeps the
-        velocities that the particles interpolate."""
-        parameters, box, bins = self.parameters, self.box, self.bins
+        velocities that the particles interpolate, and the bins the order of the particles."""
+        parameters, box = self.parameters, self.box
         if not sort_particles(state[0], box, parameters.dim, 1.0 / parameters.h, bins):
             return LEFT_GRID if np.all(np.isfinite(state[0])) else "blew up"
         clear(grid, box, bins)
@@ -180,6 +181,9 @@ class Substeps:
         self.transfers.to_particles(parameters, box, bins, grid, *state)
         return ""
 
+    def empty_bins(self) -> Bins:
+        return empty_bins(self.model.body.n_particles, self.box)
+
     def empty_grid(self) -> tuple[Array, Array]:
         box = self.box
         return np.zeros((box.nx * box.ny * box.nz, 4), self.model.precision), np.zeros(
@@ -190,7 +194,7 @@ class Substeps:
         """Return the state after all substeps, and the reason of a failure (else empty)."""
         state, (grid, before) = self.arrays(x), self.empty_grid()
         for s in range(self.model.substeps):
-            failed = self._substep(state, grid, before)
+            failed = self._substep(state, grid, before, self.bins)
             if failed:
                 return x, failed if failed == LEFT_GRID else blow_up_text(s, self.model.substeps)
         new = np.concatenate([part.ravel() for part in state], dtype=float)
@@ -210,7 +214,7 @@ class Substeps:
         def advance(k: int, goal: int, state: list[Array]) -> list[Array]:
             state = [part.copy() for part in state]
             for _ in range(k, goal):
-                self._substep(state, scratch, before)
+                self._substep(state, scratch, before, self.bins)
             return state
 
         def adjoint(k: int, end: int, state: list[Array], states_kept: int) -> None:
@@ -227,7 +231,8 @@ class Substeps:
             bytes_each * model.space.size,
             bytes_each * 4 * self.box.nx * self.box.ny * self.box.nz,
         )
-        tape = size + grid + bytes_each * 3 * len(self.conditions.node)
+        order = sum(part.nbytes for part in self.bins)
+        tape = size + grid + bytes_each * 3 * len(self.conditions.node) + order
         always = (
             out.nbytes + tape + grid + 2 * size
         )  # three states: the first, the advanced one and its start; two grids
@@ -262,13 +267,18 @@ class Substeps:
         last tapes."""
         state = [part.copy() for part in state]
         self.tapes += [
-            TapedSubstep(state=[np.empty_like(part) for part in state], grid=grid, before=before)
+            TapedSubstep(
+                state=[np.empty_like(part) for part in state],
+                grid=grid,
+                before=before,
+                bins=self.empty_bins(),
+            )
             for grid, before in (self.empty_grid() for _ in range(count - len(self.tapes)))
         ]
         for tape in self.tapes[:count]:
             for target, part in zip(tape.state, state, strict=True):
                 target[...] = part
-            self._substep(state, tape.grid, tape.before)
+            self._substep(state, tape.grid, tape.before, tape.bins)
         return self.tapes[:count]
 
     def adjoint(self, tapes: list["TapedSubstep"], grid_bar: Array, out: "Gradient") -> None:
@@ -299,9 +309,8 @@ class Substeps:
         )
 
     def _substep_vjp(self, taped: "TapedSubstep", grid_bar: Array, out: "Gradient") -> None:
-        parameters, box, bins = self.parameters, self.box, self.bins
+        parameters, box, bins = self.parameters, self.box, taped.bins
         pos, vel, affine, F = taped.state
-        sort_particles(pos, box, parameters.dim, 1.0 / parameters.h, bins)
         clear(grid_bar, box, bins)
         self.transfers.to_particles_vjp(
             parameters, box, bins, taped.grid, grid_bar, pos, F, *out.bars
@@ -346,12 +355,13 @@ class Substeps:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TapedSubstep:
-    """The data of a substep for its adjoint: the state before it, the grid after it, and the
-    velocities of boundary nodes before the boundary conditions."""
+    """The data of a substep for its adjoint: the state before it, the order of its particles, the
+    grid after it, and the velocities of boundary nodes before the boundary conditions."""
 
     state: list[Array]
     grid: Array
     before: Array
+    bins: Bins
 
 
 @dataclass(kw_only=True)

@@ -98,13 +98,13 @@ def moduli_vjp(
 # Rows of the grid: three entries of a vector and one of a mass
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, fastmath=FAST)
 def matrix_column(A: Any, k: Any) -> Any:
     """Return column k of a matrix, with mass zero."""
     return vector4(A[k], A[k + 3], A[k + 6], 0.0)
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, fastmath=FAST)
 def matrix_from_columns(X: Any, Y: Any, Z: Any) -> Any:
     """Return the matrix of three columns."""
     return (
@@ -120,17 +120,17 @@ def matrix_from_columns(X: Any, Y: Any, Z: Any) -> Any:
     )
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, fastmath=FAST)
 def vector_part(V: Any) -> Any:
     return component(V, 0), component(V, 1), component(V, 2)
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, fastmath=FAST)
 def sum_components(V: Any) -> Any:
     return (component(V, 0) + component(V, 1)) + (component(V, 2) + component(V, 3))
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, fastmath=FAST)
 def weighted_offsets(f: Any, w: Any, h: Any) -> Any:
     """Return the weights times the offset [m] of their nodes."""
     return (-f * h * w[0], (1.0 - f) * h * w[1], (2.0 - f) * h * w[2])
@@ -139,7 +139,7 @@ def weighted_offsets(f: Any, w: Any, h: Any) -> Any:
 # Functions of arrays are inlined by force, for the reason given in grid.py
 
 
-@njit(error_model="numpy", cache=True, forceinline=True)
+@njit(error_model="numpy", cache=True, forceinline=True, fastmath=FAST)
 def spread(
     grid: Any, box: Any, r: Any, h: Any, at: Any, dim: Any, Q: Any, X: Any, Y: Any, Z: Any
 ) -> Any:
@@ -161,7 +161,7 @@ def spread(
                     store(grid, i + c, load(grid, i + c) + (wz[c] * A + mz[c] * B))
 
 
-@njit(error_model="numpy", cache=True, forceinline=True)
+@njit(error_model="numpy", cache=True, forceinline=True, fastmath=FAST)
 def gather_with_slope(
     grid: Any, box: Any, r: Any, h: Any, at: Any, dim: Any, Q: Any, X: Any, Y: Any, Z: Any
 ) -> Any:
@@ -212,7 +212,7 @@ def gather_with_slope(
     return V, VX, VY, VZ, (sum_components(DX), sum_components(DY), sum_components(DZ))
 
 
-@njit(error_model="numpy", cache=True, forceinline=True)
+@njit(error_model="numpy", cache=True, forceinline=True, fastmath=FAST)
 def gather(grid: Any, box: Any, r: Any, h: Any, at: Any, dim: Any) -> Any:
     """Return (V, VX, VY, VZ) of `gather_with_slope`; the compiler removes the unused slope."""
     none = vector4(0.0, 0.0, 0.0, 0.0)

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 from numba import njit, prange
 
-from pliant.kernels.matrix import FAST
+from pliant.kernels.matrix import FUSED
 
-REASSOCIATED = FAST | {"reassoc", "nsz"}  # sums along a vector, in an order fixed at compilation
+REASSOCIATED = FUSED | {"reassoc", "nsz"}  # sums along a vector, in an order fixed at compilation
 PANEL = 64  # columns that are eliminated at once
 TILE = 128  # columns that one thread changes at once; 64 x 128 numbers fit into a usual L2 cache
 SOLVED_AT_ONCE = 5  # right-hand sides that share one pass over the factor
 FOUR_PI = 4.0 * np.pi
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def _point_row(x: Any, y: Any, z: Any, points: Any, areas: Any, start: Any, out: Any) -> Any:
     """Write -dG/dn times the area, G = 1 / (4 pi r), of the source points from `start` on."""
     for k in range(out.shape[0]):
@@ -31,7 +31,7 @@ def _point_row(x: Any, y: Any, z: Any, points: Any, areas: Any, start: Any, out:
         out[k] = -flux / (FOUR_PI * square * np.sqrt(square))
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def _triangle_row(x: Any, y: Any, z: Any, corners: Any, start: Any, out: Any) -> Any:
     """Write the solid angles / (4 pi) of the triangles from `start` on: exact integrals of
     -dG/dn [Oosterom1983]."""
@@ -111,7 +111,7 @@ def single_layer(points: Any, normals: Any, corners: Any) -> Any:
     return out
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def _point_gradients(x: Any, y: Any, z: Any, points: Any, areas: Any, start: Any, out: Any) -> Any:
     """Write the gradients (3, k) of the entries of `_point_row` by the target (x, y, z)."""
     for k in range(out.shape[1]):
@@ -126,7 +126,7 @@ def _point_gradients(x: Any, y: Any, z: Any, points: Any, areas: Any, start: Any
         out[2, k] = cube * (areas[2, q] - ratio * dz)
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def _triangle_gradients(x: Any, y: Any, z: Any, corners: Any, start: Any, out: Any) -> Any:
     """Write the gradients (3, k) of the solid angles / (4 pi): the law of Biot and Savart for the
     three edges."""
@@ -262,7 +262,7 @@ def _eliminate_panel(A: Any, first: Any, end: Any, pivots: Any) -> Any:
     A[first:, first:end] = T.T
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def _subtract_columns(T: Any, j: Any) -> Any:
     """Subtract T[j, k] times row k from row j for all k < j, from entry j on."""
     for k in range(0, j - 3, 4):
@@ -277,13 +277,13 @@ def _subtract_columns(T: Any, j: Any) -> Any:
             T[j, i] -= u * T[k, i]
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def _subtract_scaled(a: Any, x: Any, out: Any) -> Any:
     for k in range(out.shape[0]):
         out[k] -= a * x[k]
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def _eliminate_tile(A: Any, start: Any, stop: Any, first: Any, end: Any) -> Any:
     """Subtract from the columns `start` to `stop` the multiples of the rows `first` to `end` that
     the eliminated columns give. A copy U of these rows stays in the cache."""
@@ -313,7 +313,7 @@ def _eliminate_tile(A: Any, start: Any, stop: Any, first: Any, end: Any) -> Any:
                 _subtract_four(a, a, a, a, U, A[row, start:stop], spare[1], spare[2], spare[3])
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def _subtract_four(
     a: Any, b: Any, c: Any, d: Any, U: Any, a_out: Any, b_out: Any, c_out: Any, d_out: Any
 ) -> Any:
