@@ -9,7 +9,8 @@ a matrix that is not positive definite. Several threads may factorise at the sam
 import weakref
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from importlib.util import find_spec
 from threading import Lock
 from typing import Any
@@ -58,9 +59,24 @@ class Analysis:
     """
 
     pattern: Pattern
-    factor: Callable[[Array], Solve | None]
+    tree: "EliminationTree"
     name: str  # of the solver
-    n_entries: int  # nonzeros of the factor
+
+    @cached_property
+    def factor(self) -> Callable[[Array], Solve | None]:
+        if self.name == "cholmod":
+            return _cholmod(self.pattern, self.tree.order)
+        return _multifrontal(self.pattern, self.tree)
+
+    @property
+    def n_entries(self) -> int:
+        """The number of nonzeros of the factor."""
+        return int(self.tree.column_counts.sum())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {  # without the function, which cannot be pickled for worker processes
+            part.name: getattr(self, part.name) for part in fields(self)
+        }
 
 
 def available_solvers() -> tuple[str, ...]:
@@ -87,10 +103,7 @@ def analyse(pattern: Pattern, solver: str | None = None, points: Array | None = 
             if "cholmod" in available_solvers() and _has_much_fill(tree)
             else "multifrontal"
         )
-    factor = _cholmod(pattern, tree.order) if solver == "cholmod" else _multifrontal(pattern, tree)
-    return Analysis(
-        pattern=pattern, factor=factor, name=solver, n_entries=int(tree.column_counts.sum())
-    )
+    return Analysis(pattern=pattern, tree=tree, name=solver)
 
 
 def low_rank_update(solve: Solve, columns: Array, weights: Array) -> Solve:
