@@ -235,6 +235,16 @@ def test_workers_start_only_for_enough_work(monkeypatch, seconds, jobs, here):
     assert remaining == list(range(here, jobs))
 
 
+def test_workers_start_when_small_calls_repeat(monkeypatch):
+    """After the first job of 1 s, 20 more take the 20 s after which two workers pay."""
+    clock = count(0.0, 1.0)
+    monkeypatch.setattr(pool_module, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(Pool, "_map_in_workers", lambda self, jobs, left: iter(()))
+    pool = Pool(abs, 2)
+    here = [len(list(pool.map([(k,) for k in range(6)]))) for _ in range(5)]
+    assert here == [6, 6, 6, 3, 0]
+
+
 def test_unpicklable_function_runs_in_this_process(start_immediately, monkeypatch):
     monkeypatch.setattr(pool_module, "_Worker", None)  # no worker can start
     assert_waves(make_workers(lambda what, k: what(k)).map(WAVES))

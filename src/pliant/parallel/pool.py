@@ -21,6 +21,7 @@ from pliant.core import InputError, PliantError, is_integer, quoted
 from pliant.parallel.workers import Job
 
 # [s] of remaining work per worker; with less, starting it (imports, compiled code) does not pay.
+# Calls of `map` that repeat, as in an optimisation, are expected to take as long again.
 MIN_WORK_PER_WORKER = 10.0
 MAX_ATTEMPTS = 3  # of a job whose worker dies
 ONE_THREAD = dict.fromkeys(
@@ -53,6 +54,7 @@ class Pool:
         # None: evaluate all jobs in this process. A daemon process cannot have children.
         self._pickled_f = None if workers == 1 or current.daemon else _pickled(f)
         self._durations: list[float] = []  # [s] of each job evaluated in this process
+        self._calls = 0  # of `map`
         self._processes: list[_Worker] = []
 
     def map(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Any]]:
@@ -61,6 +63,7 @@ class Pool:
         Jobs run in this process while little work remains, otherwise in the workers.
         """
         remaining = deque(range(len(jobs)))
+        self._calls += 1
         while remaining and not self._should_start_workers(len(remaining)):
             index = remaining.popleft()
             start = perf_counter()
@@ -83,7 +86,8 @@ class Pool:
         # The first job also loads compiled code, so its time alone counts only if it is long.
         first, later = self._durations[:1] or [0.0], self._durations[1:]
         seconds = mean(later) if later else first[0] * (first[0] >= MIN_WORK_PER_WORKER)
-        enough = n_remaining * seconds >= self.workers * MIN_WORK_PER_WORKER
+        before = sum(later) if self._calls > 1 else 0.0
+        enough = max(n_remaining * seconds, before) >= self.workers * MIN_WORK_PER_WORKER
         return bool(self._processes) or enough
 
     def _map_in_workers(
