@@ -3,11 +3,13 @@ learning curves."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.stats import t as student
 
 from pliant.core import Array
+from pliant.design import RobotDesign
 from pliant.mpm import MaterialPoint
 from pliant.report import DrawnScene, Plot
 from pliant.report.control_plots import control_plots
@@ -32,6 +34,43 @@ class PaperValues:
     gain: str | None = None  # of the co-design of all fields [%]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WalkerMotion:
+    """The motion of a trained walker."""
+
+    model: MaterialPoint
+    states: Array  # (steps + 1, n_state)
+    controls: Array  # (steps, n_controls) [Pa]
+    title: str
+
+    @classmethod
+    def of(cls, design: RobotDesign, training: WalkerTraining) -> "WalkerMotion":
+        """Return the motion of the best design of a training."""
+        loop: Any = design.problem.model
+        states = design.simulate().states
+        return cls(
+            model=loop.model,
+            states=states[:, : loop.model.space.size],
+            controls=np.array([loop.space.split(x).controls for x in states[1:]]),
+            title=f"{loop.model.robot.name}, {training.combination}, seed {training.seed}",
+        )
+
+    def scene(self) -> DrawnScene:
+        """Return the scene, in which colours show the pressures."""
+        return particle_scene(
+            self.model,
+            self.states,
+            controls=self.controls,
+            title=self.title,
+            colour="actuation",
+        )
+
+    def control_plots(self) -> list[Plot]:
+        """Return the plots of the pressures."""
+        times = self.model.dt * np.arange(len(self.states))
+        return control_plots(self.model.robot, times, self.controls, x="time [s]")
+
+
 def walker_outcome(run: ExperimentRun, make: MakeWalker, paper: PaperValues) -> Outcome:
     """Train the walkers of a run, simulate the best one, and return the outcome."""
     found = train_walkers(run, make)
@@ -40,42 +79,30 @@ def walker_outcome(run: ExperimentRun, make: MakeWalker, paper: PaperValues) -> 
     design = walker_design(make, run.settings, best)
     if design.fields:
         design.export(run.folder / "design")
-    loop, rollout = design.problem.model, design.simulate()
-    model: MaterialPoint = loop.model  # type: ignore[attr-defined]
-    states = rollout.states[:, : model.space.size]
-    controls = np.array([loop.space.split(x).controls for x in rollout.states[1:]])
-    run.save_trajectory(states, controls, dt=model.dt)
-    times = model.dt * np.arange(len(states))
-    farthest = float(best.distances[-1])
-    least = float(run.settings["min_distance"])
+    motion = WalkerMotion.of(design, best)
+    run.save_trajectory(motion.states, motion.controls, dt=motion.model.dt)
+    reached, message = _judged(float(best.distances[-1]), float(run.settings["min_distance"]))
     return Outcome(
         metrics={
-            **_size_metrics(model, paper, len(controls)),
+            **_size_metrics(motion, paper),
             **distance_metrics(groups, paper),
-            "failed simulations": Metric(value=sum(one.failures for one in found)),
-            "iterations": Metric(value=max(len(one.seconds) for one in found) - 1),
-            "time per iteration": Metric(
-                value=float(best.seconds[-1] / max(len(best.seconds) - 1, 1)), unit="s"
-            ),
+            **_cost_metrics(found),
         },
-        plots=[
-            *learning_plots(groups, paper.figure),
-            *control_plots(model.robot, times, controls, x="time [s]"),
-        ],
-        scene=_scene(model, states, controls, run, best),
-        reached=farthest >= least,
-        message="done"
-        if farthest >= least
-        else f"the farthest walker moved {farthest:.2f} body lengths, below {least:g}; allow more "
-        "iterations or seeds",
+        plots=[*learning_plots(groups, paper.figure), *motion.control_plots()],
+        scene=motion.scene(),
+        reached=reached,
+        message=message,
     )
 
 
-def _scene(
-    model: MaterialPoint, states: Array, controls: Array, run: ExperimentRun, best: WalkerTraining
-) -> DrawnScene:
-    title = f"{model.robot.name}, {best.combination}, seed {best.seed}"
-    return particle_scene(model, states, controls=controls, title=title, colour="actuation")
+def _judged(farthest: float, least: float) -> tuple[bool, str]:
+    """Return whether the farthest walker moved far enough [body lengths], and the message."""
+    if farthest >= least:
+        return True, "done"
+    return False, (
+        f"the farthest walker moved {farthest:.2f} body lengths, below {least:g}; allow more "
+        "iterations or seeds"
+    )
 
 
 def by_combination(found: Sequence[WalkerTraining]) -> dict[str, list[WalkerTraining]]:
@@ -95,12 +122,22 @@ def half_interval(values: Array) -> float:
     return float(quantile * values.std(ddof=1) / np.sqrt(len(values)))
 
 
-def _size_metrics(model: MaterialPoint, paper: PaperValues, steps: int) -> dict[str, Metric]:
+def _size_metrics(motion: WalkerMotion, paper: PaperValues) -> dict[str, Metric]:
+    model, time = motion.model, len(motion.controls) * motion.model.dt
     return {
         "particles": Metric(value=model.body.n_particles, paper=paper.particles),
         "pressures": Metric(value=model.n_controls, paper=paper.pressures),
-        "simulated time": Metric(value=steps * model.dt, unit="s", paper=paper.time),
+        "simulated time": Metric(value=time, unit="s", paper=paper.time),
         "substeps of a step": Metric(value=model.substeps),
+    }
+
+
+def _cost_metrics(found: Sequence[WalkerTraining]) -> dict[str, Metric]:
+    seconds = [one.seconds[-1] / max(len(one.seconds) - 1, 1) for one in found]
+    return {
+        "failed simulations": Metric(value=sum(one.failures for one in found)),
+        "iterations": Metric(value=max(len(one.seconds) for one in found) - 1),
+        "time per iteration": Metric(value=float(np.mean(seconds)), unit="s"),
     }
 
 
