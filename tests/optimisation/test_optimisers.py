@@ -105,6 +105,20 @@ def test_secant_updates_save_most_jacobians(make):
     assert secants.simulations < 0.7 * (DIFFERENCES + 1.0) * jacobians
 
 
+def test_secant_update_at_a_bound_does_not_end_the_optimisation():
+    """The first step ends at the bound, where the residual has become smaller but rises again: the
+    secant says that it still falls."""
+    curve = Residuals(
+        lambda z: 1.0 - z + 0.6 * z**8,
+        lambda z: np.diag(-1.0 + 4.8 * z**7),
+        [0.0],
+        upper=0.9,
+        cost=DIFFERENCES,
+    )
+    result = run(curve, "gauss_newton", tolerance=1e-12)
+    assert result.z[0] == pytest.approx(4.8 ** (-1.0 / 7.0), abs=1e-5)
+
+
 def test_secant_update_reproduces_the_change_of_the_residuals():
     """A linear function has one Jacobian: after steps along many directions Broyden's updates have
     found it, whatever they started from."""

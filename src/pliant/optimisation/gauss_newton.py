@@ -12,6 +12,7 @@ from pliant.optimisation.methods import FAILED_START, NO_DECREASE, Iterate, Stop
 from pliant.optimisation.objective import ObjectiveEvaluation
 from pliant.optimisation.states import OptimiserState
 
+NEGLIGIBLE = "the predicted decrease is negligible"
 TRIALS = 12  # dampings in an iteration, the last one 2**66 times the first one
 # Simulations of a Jacobian, over those of residuals, above which secant updates replace most
 # Jacobians. Forward sensitivities take 2, differences as many as there are variables.
@@ -33,7 +34,7 @@ class GaussNewton:
     The objective needs `residuals` and `jacobian`. A step that fails or does not lower the value is
     repeated with more damping. If a Jacobian takes more than two simulations for each of the
     residuals, as by differences, Broyden's secant updates follow the first one; it is evaluated
-    again if a step fails, and at the end. The notes of the result have the rank of the Jacobian;
+    again if a step fails, and before it converges. The notes have the rank of the Jacobian;
     the status says if the residuals do not determine all variables. Raises InputError for values
     that are not positive.
 
@@ -159,7 +160,7 @@ class GaussNewtonOptimiser:
             d, expected = self._first_step()
             small = self.stopping.negligible(expected, self.value, self.first_value)
         if small:
-            return self._iterate(0.0, "the predicted decrease is negligible", True)
+            return self._iterate(0.0, NEGLIGIBLE, True)
         failed = ""
         for _ in range(TRIALS):
             found = self._trial(d)
@@ -167,7 +168,9 @@ class GaussNewtonOptimiser:
                 return self._iterate(self._step_size)
             failed = "" if found is None else found.failed
             if self.age > 0.0 and not self._refresh():
-                d = self._step()
+                d, expected = self._first_step()
+                if self.stopping.negligible(expected, self.value, self.first_value):
+                    return self._iterate(0.0, NEGLIGIBLE, True)
                 continue
             self.damping *= self.growth
             self.growth *= 2.0
@@ -232,9 +235,13 @@ class GaussNewtonOptimiser:
         d[free] = lsq_linear(matrix, right, bounds, method="bvls").x / D[free]
         return np.clip(d, lower, upper)
 
+    def _gradient_norm(self) -> float:
+        return float(np.abs(self.evaluator.projected_gradient(self.z, self.gradient)).max())
+
     def _iterate(self, step: float, finished: str = "", converged: bool = False) -> Iterate:
-        g = self.evaluator.projected_gradient(self.z, self.gradient)
-        norm = float(np.abs(g).max())
+        norm = self._gradient_norm()
+        if norm == 0.0 and self.age > 0.0 and not self._refresh():
+            norm = self._gradient_norm()  # that of a secant update may be zero at a bound
         if norm == 0.0 and not finished:
             finished, converged = "the gradient is zero", True
         notes = self._rank() if finished else {}
