@@ -129,6 +129,18 @@ def test_equilibrium_can_be_checked():
     assert all(check.ok for check in pl.gradcheck(model, x, u))
 
 
+def test_single_point_can_be_checked():
+    """It has no extent, which sets the size of changes of the positions of other bodies."""
+    robot = pl.Robot(
+        shape=pl.PointMass(points=[[0.0, 0.0]]),
+        actuators={"line": pl.Cable(points=[(0.0, 0.0)], guide=(0.1, 0.1))},
+    )
+    model = pl.ImplicitEuler(robot, dt=0.01, design=["actuators.line.guide.x"])
+    x = model.state(np.zeros(2), np.array([0.1, 0.2]))
+    checks = pl.gradcheck(model, x, np.array([0.5]))
+    assert [check.name for check in checks if not check.ok] == []
+
+
 def test_failed_step_raises_step_error():
     model = pl.Quasistatic(arm(), solver_options=pl.SolverOptions(iterations=1))
     with pytest.raises(StepError, match="The step to be checked failed"):

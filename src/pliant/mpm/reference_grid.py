@@ -351,19 +351,19 @@ class ReferenceGrid:
         at = np.zeros((len(f), 3))
         at[:, : self.dim] = f
         free, other = self._node_sets
-        back = self._extrapolation(self._at(other))
-        forth = back.T.tocsr()
+        to_followers = self._extrapolation(self._at(other))
+        to_free = to_followers.T.tocsr()
         return ReferenceArrays(
             first=self.rows(base),
             at=at,
             node_row=free,
             follower_row=other,
-            start=back.indptr.astype(np.int64),
-            node=back.indices.astype(np.int64),
-            weight=back.data,
-            back_start=forth.indptr.astype(np.int64),
-            follower=other[forth.indices],
-            back_weight=forth.data,
+            start=to_followers.indptr.astype(np.int64),
+            node=to_followers.indices.astype(np.int64),
+            weight=to_followers.data,
+            back_start=to_free.indptr.astype(np.int64),
+            follower=other[to_free.indices],
+            back_weight=to_free.data,
         )
 
     def cuts(self, threads: int) -> Array:
