@@ -9,6 +9,7 @@ from pliant.optimisation.functions import (
     ResidualObjective,
 )
 from pliant.optimisation.gauss_newton import GaussNewton
+from pliant.optimisation.growing_horizon import continue_periodically, optimise_growing_horizon
 from pliant.optimisation.interior_point import InteriorPoint
 from pliant.optimisation.lbfgsb import LBFGSB
 from pliant.optimisation.methods import OptimisationMethod
@@ -47,5 +48,7 @@ __all__ = [
     "OptimisationRow",
     "ProblemObjective",
     "ResidualObjective",
+    "continue_periodically",
     "optimise",
+    "optimise_growing_horizon",
 ]

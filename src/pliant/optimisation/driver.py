@@ -27,7 +27,14 @@ from pliant.optimisation.evaluator import Evaluator
 from pliant.optimisation.gauss_newton import GaussNewton
 from pliant.optimisation.interior_point import InteriorPoint
 from pliant.optimisation.lbfgsb import LBFGSB
-from pliant.optimisation.methods import Closing, Iterate, OptimisationMethod, Optimiser, Stopping
+from pliant.optimisation.methods import (
+    FEASIBLE,
+    Closing,
+    Iterate,
+    OptimisationMethod,
+    Optimiser,
+    Stopping,
+)
 from pliant.optimisation.objective import (
     Described,
     Objective,
@@ -66,6 +73,7 @@ def optimise(
     iterations: int = 100,
     tolerance: float = 1e-8,
     start: Array | None = None,
+    target: float | None = None,
     seed: int = 0,
     folder: str | Path | None = None,
     resume: bool = False,
@@ -82,6 +90,7 @@ def optimise(
     iterations : number of iterations, of all runs together if an optimisation is resumed
     tolerance : stop when the predicted decrease, relative to the value, is smaller; between 0 and 1
     start : first scaled variables (n,); None: those of the objective
+    target : stop when the value is at most this and no constraint is violated; None: no target
     seed : of the order of samples and of random variables
     folder : folder for checkpoints; the best variables so far are there at any time. One that has
         an optimisation already is refused without `resume`.
@@ -124,6 +133,7 @@ def optimise(
         tolerance=stopping.tolerance,
         seed=int(seed),
         folder=folder,
+        target=None if target is None else require_number("The target", target, ""),
     )
     if resume:
         assert folder is not None
@@ -194,6 +204,7 @@ class OptimisationRun:
     tolerance: float
     seed: int
     folder: str | Path | None
+    target: float | None = None  # value at which the optimisation ends
     history: list[OptimisationRow] = field(default_factory=list)
     best: Iterate | None = None
     last: Iterate | None = None
@@ -211,7 +222,7 @@ class OptimisationRun:
             with reporting(progress) as report:
                 if self.last is None:
                     self.add(self.optimiser.first())
-                while self.iterations_done < iterations and not self._last.finished:
+                while self.iterations_done < iterations and not self._has_ended:
                     report(self._progress_text(), self.iterations_done, iterations)
                     self.add(self.optimiser.iterate())
                     self.save_sometimes()
@@ -234,6 +245,17 @@ class OptimisationRun:
         assert self.best is not None
         return self.best
 
+    @property
+    def _has_ended(self) -> bool:
+        return bool(self._last.finished) or self._at_target
+
+    @property
+    def _at_target(self) -> bool:
+        """Whether the best variables reach the target."""
+        best = self._best
+        good = not best.failed and best.violation <= FEASIBLE
+        return self.target is not None and good and best.value <= self.target
+
     def _progress_text(self) -> str:
         row = self.history[-1]
         norm = "" if np.isnan(row.gradient_norm) else f", gradient {row.gradient_norm:.2g}"
@@ -241,6 +263,8 @@ class OptimisationRun:
 
     def _ending(self) -> str:
         last, count = self._last, counted(self.iterations_done, "iteration")
+        if self._at_target:
+            return f"reached the target {self.target:g} in {count}"
         if last.converged:
             return f"converged in {count}: {last.finished}"
         if last.finished:
@@ -320,7 +344,7 @@ class OptimisationRun:
             z=best.z.copy(),
             history=tuple(self.history),
             status=Status(
-                ok=self._last.converged and not interrupted,
+                ok=(self._last.converged or self._at_target) and not interrupted,
                 text=text,
                 iterations=self.iterations_done,
             ),

@@ -1,0 +1,203 @@
+"""Optimisation of long trajectories: first a short horizon, then longer ones.
+
+The gradient through many contacts becomes irregular with the horizon, and a longer simulation costs
+more. So the controls of a short horizon are optimised first. Each longer horizon starts from their
+periodic continuation: a gait that works for one second usually works for the next one.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pliant.core import Array, InputError, StepError, finite_array, is_integer, quoted
+from pliant.optimisation.driver import optimise
+from pliant.optimisation.methods import OptimisationMethod
+from pliant.optimisation.problem_objective import ProblemObjective
+from pliant.optimisation.result import OPTIMISATION, OptimisationResult
+from pliant.problem import Problem, SceneInputs
+from pliant.problem.variables import CONTROLS
+from pliant.progress import Progress
+
+
+def continue_periodically(
+    problem: Problem,
+    controls: Array,
+    *,
+    periods: Sequence[int],
+    inputs: SceneInputs | None = None,
+) -> Array:
+    """Return the controls (steps, n_controls) of a problem that begin with those of a shorter
+    horizon and then repeat their last steps.
+
+    Parameters
+    ----------
+    problem : the problem with the longer horizon and one scene
+    controls : (n, n_controls) of the shorter horizon
+    periods : numbers of steps to repeat. Each that is at most n is simulated, and the one with the
+        lowest objective is taken.
+    inputs : parameters and change of the initial state; None for those of the problem
+
+    Raises InputError for arguments that do not fit, StepError if no continuation can be simulated.
+    """
+    first = np.array(finite_array("The controls", controls, (None, problem.model.n_controls)))
+    choices = _checked_periods(problem, periods, len(first))
+    inputs = problem.layout.inputs(problem.layout.start, 0) if inputs is None else inputs
+    x, p = problem.layout.initial_state(0, inputs), inputs.params
+    before = _states(problem, first, x, p, 0)
+    best, found = np.inf, None
+    for period in choices if before is not None else ():
+        assert before is not None
+        times = np.arange(problem.steps - len(first)) % period
+        tail = first[len(first) - period + times]
+        after = _states(problem, tail, before[-1], p, len(first))
+        if after is None:
+            continue
+        both = np.concatenate([first, tail])
+        value = problem.value(np.array(before + after[1:]), both)
+        if found is None or value < best:
+            best, found = value, both
+    if found is None:
+        raise StepError(
+            "No periodic continuation of the controls can be simulated. Give other periods, or "
+            "optimise the shorter horizon with a smaller rate."
+        )
+    return found
+
+
+def _checked_periods(problem: Problem, periods: Sequence[int], n: int) -> list[int]:
+    """Return the periods that are at most n steps."""
+    if len(problem.scene_problems) != 1 or problem.scenes:
+        raise InputError(
+            "Controls are continued in problems with one scene; give a problem without scenes."
+        )
+    if not 1 <= n <= problem.steps:
+        raise InputError(
+            f"The controls have {n} steps and the problem {problem.steps}; continue controls of a "
+            "shorter horizon."
+        )
+    for period in periods:
+        if not is_integer(period) or period < 1:
+            raise InputError(f"A period is {quoted(period)}; give a number of steps, 1 or more.")
+    choices = [int(period) for period in periods if period <= n]
+    if not choices:
+        raise InputError(f"No period is at most {n} steps, the length of the controls; give one.")
+    return choices
+
+
+def _states(
+    problem: Problem, controls: Array, x: Array, p: Array | None, first: int
+) -> list[Array] | None:
+    """Return the states from x on, None if a step fails. `first` is the number of the first
+    step."""
+    states = [x]
+    for k, u in enumerate(controls, start=first):
+        step = problem.model.step(states[-1], u, p, k)
+        if not step.status:
+            return None
+        states.append(step.x)
+    return states
+
+
+def optimise_growing_horizon(
+    problems: Sequence[Problem],
+    methods: str | OptimisationMethod | Sequence[str | OptimisationMethod] = "adam",
+    *,
+    iterations: Sequence[int],
+    periods: Sequence[int],
+    start: Array | None = None,
+    target: float | None = None,
+    seed: int = 0,
+    folder: str | Path | None = None,
+    resume: bool = False,
+    progress: Progress | bool | None = None,
+) -> tuple[OptimisationResult, ...]:
+    """Optimise the same problem with longer and longer horizons. Return the result of each.
+
+    Parameters
+    ----------
+    problems : the problem with each horizon, in ascending order of their steps. The controls of one
+        scene are variables in each step; other variables keep their values from one horizon to the
+        next.
+    methods : one method for all horizons, or one for each, as in `optimise`
+    iterations : number of iterations of each horizon
+    periods : numbers of steps, see `continue_periodically`
+    start : first scaled variables (n,) of the shortest horizon
+    target : value of the last problem at which the optimisation ends
+    seed, progress : as in `optimise`
+    folder : each horizon has a folder in it, such as "50-steps"
+    resume : continue from the checkpoints in `folder`; horizons without one are optimised
+
+    After Ctrl-C the last result is the interrupted one. Raises InputError as `optimise` does,
+    StepError if no continuation can be simulated.
+    """
+    each = _method_of_each(methods, len(problems))
+    _check_horizons(problems, each, iterations)
+    for shorter, longer in pairwise(problems):
+        _checked_periods(longer, periods, shorter.steps)
+    objectives = [ProblemObjective(problem, checkpoints="all") for problem in problems]
+    results: list[OptimisationResult] = []
+    for k, objective in enumerate(objectives):
+        place = None if folder is None else Path(folder) / f"{problems[k].steps}-steps"
+        if results:
+            start = _continued_start(problems[k - 1], results[-1].z, problems[k], periods)
+        results.append(
+            optimise(
+                objective,
+                each[k],
+                iterations=iterations[k],
+                start=start,
+                seed=seed,
+                target=target if objective is objectives[-1] else None,
+                folder=place,
+                resume=resume and place is not None and OPTIMISATION.exists(place),
+                progress=progress,
+            )
+        )
+        if results[-1].interrupted or not np.isfinite(results[-1].best.value):
+            break
+    return tuple(results)
+
+
+def _method_of_each(methods: Any, count: int) -> list[str | OptimisationMethod]:
+    """Return the methods of all horizons, the same one for each if a single one is given."""
+    single = isinstance(methods, str) or not isinstance(methods, Sequence)
+    return [methods] * count if single else list(methods)
+
+
+def _check_horizons(
+    problems: Sequence[Problem], methods: Sequence[Any], iterations: Sequence[int]
+) -> None:
+    """Raise InputError unless there is a method and a number of iterations for each horizon, and
+    the horizons grow."""
+    steps = [problem.steps for problem in problems]
+    if not steps or len(methods) != len(steps) or len(iterations) != len(steps):
+        raise InputError(
+            f"There are {len(steps)} problems, {len(methods)} methods and {len(iterations)} "
+            "numbers of iterations; give one of each for every horizon."
+        )
+    if any(later <= earlier for earlier, later in pairwise(steps)):
+        raise InputError(f"The horizons have {steps} steps; give them in ascending order.")
+    for problem in problems:
+        free = [block for block in problem.layout.blocks if block.kind == CONTROLS]
+        if problem.scenes or len(free) != 1 or free[0].shares is not None:
+            raise InputError(
+                "A growing horizon needs one scene whose controls are variables in each step; "
+                "give problems without scenes and knots."
+            )
+
+
+def _continued_start(
+    shorter: Problem, z: Array, longer: Problem, periods: Sequence[int]
+) -> Array:
+    """Return the first scaled variables of a longer horizon from those of a shorter one."""
+    inputs = shorter.layout.inputs(z, 0)
+    controls = continue_periodically(longer, inputs.controls, periods=periods, inputs=inputs)
+    out = np.array(longer.layout.start)
+    for before, after in zip(shorter.layout.blocks, longer.layout.blocks, strict=True):
+        v = controls.ravel() if after.kind == CONTROLS else before.physical(z)
+        out[after.at] = after.scaled(v)
+    lower, upper = longer.layout.bounds
+    return np.clip(out, lower, upper)  # round-off

@@ -1,0 +1,133 @@
+"""Growing horizons, against exhaustive simulation and the direct optimum of quadratic problems."""
+
+import numpy as np
+import pytest
+
+import pliant as pl
+from pliant.core import InputError, StepError
+from pliant.optimisation import (
+    Adam,
+    continue_periodically,
+    optimise,
+    optimise_growing_horizon,
+)
+from pliant.problem import Variable
+
+PERIODS = (1, 2, 3, 4)
+KNOTS = [Variable("controls", knots=2)]
+
+
+def model():
+    """A mass of 1 kg that a jet of at most 1 N moves."""
+    robot = pl.Robot(
+        shape=pl.PointMass(points=[[0.0, 0.0]]),
+        actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0), limits=(-1.0, 1.0))},
+        effectors={"tip": pl.Effector(point=(0.0, 0.0))},
+    )
+    return pl.ImplicitEuler(robot, dt=0.1)
+
+
+def problem(steps, variables=("controls",)):
+    """Be 5 cm away at the end, with little effort."""
+    goal = pl.Goal(effector="tip", target=(0.05, 0.0), time=0.1 * steps)
+    terms = [goal, pl.Effort(weight=1e-3)]
+    return pl.Problem(model=model(), steps=steps, terms=terms, variables=list(variables))
+
+
+def test_continuation_is_the_best_repetition_of_the_last_steps():
+    task = problem(9)
+    begun = np.random.default_rng(0).uniform(-0.2, 0.2, (4, 2))
+    found = continue_periodically(task, begun, periods=PERIODS)
+    repeated = {
+        period: np.array([*begun, *(begun[4 - period + k % period] for k in range(5))])
+        for period in PERIODS
+    }
+    values = {
+        period: task.value(pl.simulate(task.model, controls).states, controls)
+        for period, controls in repeated.items()
+    }
+    best = min(values, key=values.__getitem__)
+    np.testing.assert_array_equal(found, repeated[best])
+    assert len(set(values.values())) == len(PERIODS)
+
+
+def test_periods_longer_than_the_controls_are_left_out():
+    found = continue_periodically(problem(6), np.full((3, 2), 0.1), periods=(2, 50))
+    np.testing.assert_array_equal(found, np.full((6, 2), 0.1))
+
+
+@pytest.mark.parametrize("variables", [("controls",), ("controls", "initial.velocity")])
+def test_growing_horizon_ends_at_the_optimum_of_the_last_problem(variables):
+    problems = [problem(n, variables) for n in (4, 8)]
+    results = optimise_growing_horizon(
+        problems, "lbfgsb", iterations=(50, 200), periods=PERIODS, progress=False
+    )
+    direct = optimise(problems[-1], "lbfgsb", iterations=200, progress=False)
+    assert [len(result.values["controls"]) for result in results] == [4, 8]
+    assert results[-1].value == pytest.approx(direct.value, rel=1e-4)
+
+
+def test_next_horizon_starts_with_the_values_of_the_last_one():
+    problems = [problem(n, ("controls", Variable("initial.velocity", scale=0.1))) for n in (4, 8)]
+    short, long = optimise_growing_horizon(
+        problems, "lbfgsb", iterations=(50, 1), periods=PERIODS, progress=False
+    )
+    z = np.array(long.identity["start"])
+    began = problems[1].layout.values(z)
+    np.testing.assert_allclose(began["controls"][:4], short.values["controls"], rtol=1e-12)
+    velocity = short.values["initial.velocity"]
+    assert np.abs(velocity).max() > 1e-3
+    np.testing.assert_allclose(began["initial.velocity"], velocity, rtol=1e-12)
+
+
+def test_interrupted_growing_horizon_resumes_bit_for_bit(tmp_path):
+    problems = [problem(n) for n in (4, 8)]
+    options = {"methods": Adam(rate=0.1), "periods": PERIODS, "progress": False}
+    whole = optimise_growing_horizon(problems, iterations=(10, 12), **options)
+    optimise_growing_horizon(problems, iterations=(10, 5), folder=tmp_path, **options)
+    resumed = optimise_growing_horizon(
+        problems, iterations=(10, 12), folder=tmp_path, resume=True, **options
+    )
+    np.testing.assert_array_equal(resumed[-1].z, whole[-1].z)
+    assert [row.value for row in resumed[-1].history] == [row.value for row in whole[-1].history]
+
+
+@pytest.mark.parametrize("method", ["lbfgsb", Adam(rate=0.1)])
+def test_optimisation_ends_at_its_target(method):
+    full = optimise(problem(8), method, iterations=60, progress=False)
+    target = 0.5 * (full.history[0].value + full.value)
+    result = optimise(problem(8), method, iterations=60, target=target, progress=False)
+    assert result.status.ok
+    assert "reached the target" in result.status.text
+    assert result.value <= target
+    assert all(row.value > target for row in result.history[:-1])
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"iterations": (5,)}, "2 problems"),
+        ({"problems": [problem(8), problem(4)]}, "ascending order"),
+        ({"problems": [problem(4, KNOTS), problem(8, KNOTS)]}, "scenes and knots"),
+        ({"periods": ()}, "No period is at most 4 steps"),
+        ({"periods": (0,)}, "A period is '0'"),
+    ],
+)
+def test_growing_horizon_refuses_what_does_not_fit(change, text):
+    arguments = {
+        "problems": [problem(4), problem(8)],
+        "methods": "adam",
+        "iterations": (2, 2),
+        "periods": (1,),
+        "progress": False,
+        **change,
+    }
+    with pytest.raises(InputError, match=text):
+        optimise_growing_horizon(**arguments)
+
+
+def test_continuation_that_cannot_be_simulated_is_an_error(monkeypatch):
+    task = problem(6)
+    monkeypatch.setattr("pliant.optimisation.growing_horizon._states", lambda *_: None)
+    with pytest.raises(StepError, match="smaller rate"):
+        continue_periodically(task, np.zeros((3, 2)), periods=(1,))
