@@ -397,6 +397,14 @@ def test_step_that_tears_body_apart_fails():
         pl.simulate(of, np.zeros((20, 0)), x0=x)
 
 
+@pytest.mark.parametrize("transfer", ["updated", "total"])
+def test_neighbour_gap_is_the_stretch_times_the_spacing(transfer):
+    of = model(transfer=transfer)
+    x = of.state((of.body.rest.reshape(-1, 2) * [1.7, 1.0]).ravel())
+    assert of.neighbour_gap(of.initial_state()) == pytest.approx(0.5 * of.cell)
+    assert of.neighbour_gap(x) == pytest.approx(1.7 * 0.5 * of.cell)
+
+
 def test_step_that_inverts_a_particle_fails():
     of = model(robot(material=pl.Material(E=1e4, nu=0.3, law="fixed-corotated")))
     F = np.tile(np.eye(2), (of.body.n_particles, 1, 1))

@@ -300,6 +300,13 @@ class MaterialPoint:
             parts.position.reshape(-1, d), parts.velocity.reshape(-1, d), C @ F, F
         )
 
+    def neighbour_gap(self, x: Array) -> float:
+        """Return the largest distance [m] in a state (n_state,) of two particles that are
+        neighbours at rest. A body tears numerically where it approaches three cells."""
+        q = self.particles(check_state(x, self.space.size)).position
+        a, b = self.body.rest_neighbours.T
+        return float(np.linalg.norm(q[a] - q[b], axis=1).max(initial=0.0))
+
     # Parameters
 
     @cached_property

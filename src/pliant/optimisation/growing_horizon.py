@@ -189,9 +189,7 @@ def _check_horizons(
             )
 
 
-def _continued_start(
-    shorter: Problem, z: Array, longer: Problem, periods: Sequence[int]
-) -> Array:
+def _continued_start(shorter: Problem, z: Array, longer: Problem, periods: Sequence[int]) -> Array:
     """Return the first scaled variables of a longer horizon from those of a shorter one."""
     inputs = shorter.layout.inputs(z, 0)
     controls = continue_periodically(longer, inputs.controls, periods=periods, inputs=inputs)
