@@ -272,7 +272,7 @@ def test_parameters_too_stiff_for_substeps_fail_the_step():
 def test_one_particle_per_cell_edge_warns():
     with pytest.warns(
         UserWarning,
-        match=r"one particle along a cell tears when it is stretched; take per_cell=2",
+        match=r"One particle along a cell is too few.*Take per_cell=2",
     ):
         model(per_cell=1)
 

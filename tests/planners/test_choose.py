@@ -109,6 +109,11 @@ def test_planner_keywords_are_passed_on():
     )
 
 
+def test_other_variables_are_refused_with_the_function_to_use():
+    with pytest.raises(InputError, match=r"variables initial.velocity; use pl.optimisation"):
+        plan(jet(), TERMS, steps=5, variables=["initial.velocity"])
+
+
 @pytest.mark.parametrize(
     ("args", "kwargs", "says"),
     [

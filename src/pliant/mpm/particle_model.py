@@ -29,8 +29,8 @@ def sample_body(robot: Robot, cell: float, per_cell: int, seeding: str, rng_seed
         )
     if per_cell == 1:
         warnings.warn(
-            "A body with one particle along a cell tears when it is stretched; take per_cell=2, or "
-            "4 for large strains."
+            'One particle along a cell is too few: with the transfer "updated" a stretched body '
+            'tears, and with "total" it is too soft. Take per_cell=2, or 4 for large strains.'
         )
     mesh = robot.mesh()
     if cell > (size := float(np.ptp(mesh.points, axis=0).max())):

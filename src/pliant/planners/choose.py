@@ -16,7 +16,16 @@ from pliant.problem import Problem, Term
 from pliant.progress import Progress
 
 METHODS = ("gauss_newton", "newton", "ddp", "collocation", "gradient")
-PROBLEM_FIELDS = ("x0", "previous_control", "limits", "constraints", "params")
+# `plan` passes them to a Problem, which refuses the last two with the function to use
+PROBLEM_FIELDS = (
+    "x0",
+    "previous_control",
+    "limits",
+    "constraints",
+    "params",
+    "variables",
+    "scenes",
+)
 
 
 def plan(
