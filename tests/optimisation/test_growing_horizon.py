@@ -34,21 +34,24 @@ def problem(steps, variables=("controls",)):
     return pl.Problem(model=model(), steps=steps, terms=terms, variables=list(variables))
 
 
-def test_continuation_is_the_best_repetition_of_the_last_steps():
+@pytest.mark.parametrize(("kept", "firsts"), [((1.0,), (4,)), ((1.0, 0.5), (4, 2))])
+@pytest.mark.parametrize("seed", range(3))
+def test_continuation_is_the_best_repetition_of_the_last_steps(kept, firsts, seed):
     task = problem(9)
-    begun = np.random.default_rng(0).uniform(-0.2, 0.2, (4, 2))
-    found = continue_periodically(task, begun, periods=PERIODS)
+    begun = np.random.default_rng(seed).uniform(-0.2, 0.2, (4, 2))
+    found = continue_periodically(task, begun, periods=PERIODS, kept=kept)
     repeated = {
-        period: np.array([*begun, *(begun[4 - period + k % period] for k in range(5))])
+        (n, period): np.array([*begun[:n], *(begun[n - period + k % period] for k in range(9 - n))])
+        for n in firsts
         for period in PERIODS
+        if period <= n
     }
     values = {
-        period: task.value(pl.simulate(task.model, controls).states, controls)
-        for period, controls in repeated.items()
+        choice: task.value(pl.simulate(task.model, controls).states, controls)
+        for choice, controls in repeated.items()
     }
     best = min(values, key=values.__getitem__)
     np.testing.assert_array_equal(found, repeated[best])
-    assert len(set(values.values())) == len(PERIODS)
 
 
 def test_periods_longer_than_the_controls_are_left_out():
@@ -110,6 +113,7 @@ def test_optimisation_ends_at_its_target(method):
         ({"problems": [problem(8), problem(4)]}, "ascending order"),
         ({"problems": [problem(4, KNOTS), problem(8, KNOTS)]}, "scenes and knots"),
         ({"periods": ()}, "No period is at most 4 steps"),
+        ({"kept": (0.5, 1.5)}, "share of the controls to keep is 1.5"),
         ({"periods": (0,)}, "A period is '0'"),
     ],
 )

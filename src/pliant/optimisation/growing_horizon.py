@@ -12,7 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, InputError, StepError, finite_array, is_integer, quoted
+from pliant.core import (
+    Array,
+    InputError,
+    StepError,
+    finite_array,
+    is_integer,
+    quoted,
+    require_number,
+)
 from pliant.optimisation.driver import optimise
 from pliant.optimisation.methods import OptimisationMethod
 from pliant.optimisation.problem_objective import ProblemObjective
@@ -27,6 +35,7 @@ def continue_periodically(
     controls: Array,
     *,
     periods: Sequence[int],
+    kept: Sequence[float] = (1.0,),
     inputs: SceneInputs | None = None,
 ) -> Array:
     """Return the controls (steps, n_controls) of a problem that begin with those of a shorter
@@ -36,27 +45,29 @@ def continue_periodically(
     ----------
     problem : the problem with the longer horizon and one scene
     controls : (n, n_controls) of the shorter horizon
-    periods : numbers of steps to repeat. Each that is at most n is simulated, and the one with the
-        lowest objective is taken.
+    periods : numbers of steps to repeat. Each that is short enough is simulated, and the one with
+        the lowest objective is taken.
+    kept : shares of the controls to begin with, above 0 and at most 1, which are all simulated. The
+        optimum of a short horizon may end with a fall forward that no gait can follow; a share
+        below 1 leaves that end out.
     inputs : parameters and change of the initial state; None for those of the problem
 
     Raises InputError for arguments that do not fit, StepError if no continuation can be simulated.
     """
-    first = np.array(finite_array("The controls", controls, (None, problem.model.n_controls)))
-    choices = _checked_periods(problem, periods, len(first))
+    given = np.array(finite_array("The controls", controls, (None, problem.model.n_controls)))
+    choices = _choices(problem, periods, kept, len(given))
     inputs = problem.layout.inputs(problem.layout.start, 0) if inputs is None else inputs
-    x, p = problem.layout.initial_state(0, inputs), inputs.params
-    before = _states(problem, first, x, p, 0)
+    p = inputs.params
+    before = _states(problem, given, problem.layout.initial_state(0, inputs), p, 0)
     best, found = np.inf, None
-    for period in choices if before is not None else ():
+    for n, period in choices if before is not None else ():
         assert before is not None
-        times = np.arange(problem.steps - len(first)) % period
-        tail = first[len(first) - period + times]
-        after = _states(problem, tail, before[-1], p, len(first))
+        times = np.arange(problem.steps - n) % period
+        both = np.concatenate([given[:n], given[n - period + times]])
+        after = _states(problem, both[n:], before[n], p, n)
         if after is None:
             continue
-        both = np.concatenate([first, tail])
-        value = problem.value(np.array(before + after[1:]), both)
+        value = problem.value(np.array(before[:n] + after), both)
         if found is None or value < best:
             best, found = value, both
     if found is None:
@@ -67,8 +78,10 @@ def continue_periodically(
     return found
 
 
-def _checked_periods(problem: Problem, periods: Sequence[int], n: int) -> list[int]:
-    """Return the periods that are at most n steps."""
+def _choices(
+    problem: Problem, periods: Sequence[int], kept: Sequence[float], n: int
+) -> list[tuple[int, int]]:
+    """Return the numbers of steps to keep of n, each with every period that is not longer."""
     if len(problem.scene_problems) != 1 or problem.scenes:
         raise InputError(
             "Controls are continued in problems with one scene; give a problem without scenes."
@@ -81,7 +94,11 @@ def _checked_periods(problem: Problem, periods: Sequence[int], n: int) -> list[i
     for period in periods:
         if not is_integer(period) or period < 1:
             raise InputError(f"A period is {quoted(period)}; give a number of steps, 1 or more.")
-    choices = [int(period) for period in periods if period <= n]
+    for share in kept:
+        if not 0.0 < require_number("A share of the controls to keep", share, "") <= 1.0:
+            raise InputError(f"A share of the controls to keep is {share:g}; give 1 or less.")
+    firsts = dict.fromkeys(max(round(share * n), 1) for share in kept)
+    choices = [(first, int(period)) for first in firsts for period in periods if period <= first]
     if not choices:
         raise InputError(f"No period is at most {n} steps, the length of the controls; give one.")
     return choices
@@ -107,6 +124,7 @@ def optimise_growing_horizon(
     *,
     iterations: Sequence[int],
     periods: Sequence[int],
+    kept: Sequence[float] = (1.0,),
     start: Array | None = None,
     target: float | None = None,
     seed: int = 0,
@@ -123,7 +141,7 @@ def optimise_growing_horizon(
         next.
     methods : one method for all horizons, or one for each, as in `optimise`
     iterations : number of iterations of each horizon
-    periods : numbers of steps, see `continue_periodically`
+    periods, kept : numbers of steps and shares of controls, as in `continue_periodically`
     start : first scaled variables (n,) of the shortest horizon
     target : value of the last problem at which the optimisation ends
     seed, progress : as in `optimise`
@@ -136,13 +154,13 @@ def optimise_growing_horizon(
     each = _method_of_each(methods, len(problems))
     _check_horizons(problems, each, iterations)
     for shorter, longer in pairwise(problems):
-        _checked_periods(longer, periods, shorter.steps)
+        _choices(longer, periods, kept, shorter.steps)
     objectives = [ProblemObjective(problem, checkpoints="all") for problem in problems]
     results: list[OptimisationResult] = []
     for k, objective in enumerate(objectives):
         place = None if folder is None else Path(folder) / f"{problems[k].steps}-steps"
         if results:
-            start = _continued_start(problems[k - 1], results[-1].z, problems[k], periods)
+            start = _continued_start(problems[k - 1], results[-1].z, problems[k], periods, kept)
         results.append(
             optimise(
                 objective,
@@ -189,10 +207,14 @@ def _check_horizons(
             )
 
 
-def _continued_start(shorter: Problem, z: Array, longer: Problem, periods: Sequence[int]) -> Array:
+def _continued_start(
+    shorter: Problem, z: Array, longer: Problem, periods: Sequence[int], kept: Sequence[float]
+) -> Array:
     """Return the first scaled variables of a longer horizon from those of a shorter one."""
     inputs = shorter.layout.inputs(z, 0)
-    controls = continue_periodically(longer, inputs.controls, periods=periods, inputs=inputs)
+    controls = continue_periodically(
+        longer, inputs.controls, periods=periods, kept=kept, inputs=inputs
+    )
     out = np.array(longer.layout.start)
     for before, after in zip(shorter.layout.blocks, longer.layout.blocks, strict=True):
         v = controls.ravel() if after.kind == CONTROLS else before.physical(z)

@@ -85,13 +85,15 @@ def optimise_walks(
     *,
     length: float,
     periods: Sequence[int],
+    kept: Sequence[float] = (1.0,),
 ) -> list[Walk]:
     """Optimise a walk for each seed of the settings, with checkpoints in folders of the run.
 
-    `problem_for(steps)` is the problem, `guess(steps, seed)` the first controls. The settings
-    "iterations" and "last_iterations" are the numbers of iterations of the earlier horizons and of
-    the last one, "rate" and "later_rate" the rates of Adam of the first horizon and of the later
-    ones, which start with a gait. A seed ends at "enough_distance".
+    `problem_for(steps)` is the problem, `guess(steps, seed)` the first controls; `periods` and
+    `kept` are those of `continue_periodically`. The settings "iterations" and "last_iterations" are
+    the numbers of iterations of the earlier horizons and of the last one, "rate" and "later_rate"
+    the rates of Adam of the first horizon and of the later ones, which start with a gait. A seed
+    ends at "enough_distance".
     """
     s, walks = run.settings, []
     problems = [problem_for(steps) for steps in horizons]
@@ -107,6 +109,7 @@ def optimise_walks(
             [Adam(rate=float(s["rate"])), *[Adam(rate=float(s["later_rate"]))] * n],
             iterations=[int(s["iterations"])] * n + [int(s["last_iterations"])],
             periods=periods,
+            kept=kept,
             start=problems[0].layout.blocks[0].scaled(guess(horizons[0], seed).ravel()),
             target=-(start + float(s["enough_distance"]) * length),
             folder=folder,

@@ -24,6 +24,7 @@ PER_CELL = 4
 HORIZONS = 4, 2, 1  # the first horizons are a quarter and a half of the simulated time
 # [s] of the repeated piece of a gait: from the period of a fast leg to a whole first horizon
 PERIODS = 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0
+KEPT = 1.0, 0.9, 0.75  # shares of the controls that a longer horizon may begin with
 
 
 def walker(settings: Mapping[str, Setting]) -> MaterialPoint:
@@ -80,6 +81,7 @@ def perform(run: ExperimentRun) -> Outcome:
         guess,
         length=BODY_LENGTH,
         periods=[max(round(period / model.dt), 1) for period in PERIODS],
+        kept=KEPT if s["early_continuations"] else (1.0,),
     )
     best = max(walks, key=lambda walk: walk.distance)
     path = run.save_trajectory(best.states, best.controls, dt=model.dt)
@@ -160,6 +162,7 @@ EXPERIMENT = Experiment(
         # largest change of a cable's length in an iteration, over half its range
         "rate": 0.1,  # of the first horizon
         "later_rate": 0.05,  # of the later horizons, which start with a gait
+        "early_continuations": True,  # whether a longer horizon may leave out the end of a shorter
         "seeds": 3,
         "enough_distance": 2.5,  # [body lengths] at which a seed ends
         "min_distance": 2.0,  # [body lengths] of every seed
