@@ -405,6 +405,23 @@ def test_neighbour_gap_is_the_stretch_times_the_spacing(transfer):
     assert of.neighbour_gap(x) == pytest.approx(1.7 * 0.5 * of.cell)
 
 
+def test_step_that_tears_the_body_from_its_support_fails():
+    """A soft bar hangs by its end. Its particles stay together, but the first row leaves the nodes
+    that hold it."""
+    bar = pl.Robot(
+        shape=pl.geometry.Rectangle(size=(0.02, 0.1)),
+        cell=0.02,
+        gravity=(0.0, -9.81),
+        material=pl.Material(E=1200.0, nu=0.3, density=1000.0),
+        supports=[pl.Support(region="y+")],
+        damping=pl.Damping(mass=5.0),
+    )
+    of = pl.MaterialPoint(bar, dt=0.01, cell=0.005, per_cell=4, substeps=200)
+    says = r"tears numerically from its support on 'y\+': particle \d+.*more than 1.5 cells away"
+    with pytest.raises(StepError, match=says):
+        pl.simulate(of, np.zeros((60, 0)))
+
+
 def test_step_that_inverts_a_particle_fails():
     of = model(robot(material=pl.Material(E=1e4, nu=0.3, law="fixed-corotated")))
     F = np.tile(np.eye(2), (of.body.n_particles, 1, 1))

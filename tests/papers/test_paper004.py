@@ -10,7 +10,14 @@ from pliant.progress import silent
 from pliant.store import read_json
 from pliant.zoo.registry import EXPERIMENTS, find
 
-CHECKS = {"mpm-bounce", "mpm-beam", "mpm-slope", "arm-identify"}  # of the method, not of a figure
+CHECKS = {
+    "mpm-actuator",
+    "mpm-bounce",
+    "mpm-beam",
+    "mpm-slope",
+    "mpm-tear",
+    "arm-identify",
+}  # of the method, not of a figure
 
 
 def test_page_has_every_experiment_of_the_paper() -> None:

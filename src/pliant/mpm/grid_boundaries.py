@@ -18,6 +18,7 @@ from pliant.robot import Robot
 CONDITION_KINDS = {"separate": SEPARATE, "slip": SLIP, "sticky": STICKY}
 MAX_CACHED_BOXES = 16  # grids whose conditions are cached, for the adjoint
 HOLD_DEPTH = 2.0  # [cells] behind a held surface within which nodes are held
+NODE_REACH = 1.5  # [cells] along an axis, beyond which a node does not move a particle
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -129,6 +130,26 @@ class Boundaries:
                 )
             out.append((cKDTree(points), normals, axes))
         return out
+
+    @cached_property
+    def _supported(self) -> list[tuple[str, Array, list[int]]]:
+        """For each support: its surface, the particles next to it, and the held axes."""
+        names = [str(support.region) for support in self.robot.supports]
+        areas = [self._particles.node_areas(name, lumped=True) for name in names]
+        return [
+            (name, np.flatnonzero(area), axes)
+            for name, area, (_, _, axes) in zip(names, areas, self._held, strict=True)
+        ]
+
+    def lost_support(self, position: Array) -> tuple[str, int]:
+        """Return the surface whose support a particle has lost at positions (n, dim) [m], and this
+        particle; an empty name if there is none. A held node no longer reaches it."""
+        moved = np.abs(position - self._particles.samples.points)
+        for name, particles, axes in self._supported:
+            far = moved[np.ix_(particles, axes)].max(axis=1, initial=0.0)
+            if (far > NODE_REACH * self.cell).any():
+                return name, int(particles[np.argmax(far)])
+        return "", 0
 
     def support(
         self, at: Array, *, nearest_layer: bool = False

@@ -40,7 +40,7 @@ from pliant.core import (
 from pliant.kernels.threads import run_kernel
 from pliant.materials import FRICTION
 from pliant.mpm.grid import GridBox, ParticleData, SubstepParameters
-from pliant.mpm.grid_boundaries import Boundaries
+from pliant.mpm.grid_boundaries import NODE_REACH, Boundaries
 from pliant.mpm.node_contacts import NodeContacts
 from pliant.mpm.particle_forces import (
     ParticleForce,
@@ -666,6 +666,13 @@ class MaterialPoint:
                 f"The body tears numerically: particles {a} and {b} were neighbours and are "
                 f"{gap / self.cell:.2g} cells apart, so the grid hardly couples them; take a "
                 "larger cell, or stretch it less."
+            )
+        lost, particle = self.boundaries.lost_support(position)
+        if lost:
+            return _failed(
+                f"The body tears numerically from its support on '{lost}': particle {particle}, "
+                f"which was beside it, is more than {NODE_REACH:g} cells away, where held nodes do "
+                "not reach it; take a larger cell, or stretch it less."
             )
         return Status(text="done", iterations=self.substeps)
 
