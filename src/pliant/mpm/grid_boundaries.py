@@ -146,7 +146,7 @@ class Boundaries:
         particle; an empty name if there is none. A held node no longer reaches it."""
         moved = np.abs(position - self._particles.samples.points)
         for name, particles, axes in self._supported:
-            far = moved[np.ix_(particles, axes)].max(axis=1, initial=0.0)
+            far = moved[particles][:, axes].max(axis=1, initial=0.0)
             if (far > NODE_REACH * self.cell).any():
                 return name, int(particles[np.argmax(far)])
         return "", 0
