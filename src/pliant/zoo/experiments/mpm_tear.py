@@ -20,7 +20,7 @@ PER_CELL = (1, 2, 3, 4)  # particles along an edge of a cell
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Stretch:
+class StretchedBar:
     """The motion of a bar until its end, or until it tears."""
 
     model: MaterialPoint
@@ -62,7 +62,7 @@ def bar_model(settings: Mapping[str, Setting], per_cell: int, transfer: str) -> 
     )
 
 
-def stretched(model: MaterialPoint, steps: int) -> Stretch:
+def stretched(model: MaterialPoint, steps: int) -> StretchedBar:
     """Release the bar in its rest shape."""
     states, failure = [model.initial_state()], ""
     for k in range(steps):
@@ -73,7 +73,7 @@ def stretched(model: MaterialPoint, steps: int) -> Stretch:
         states.append(step.x)
     positions = [model.particles(x).position for x in states]
     gaps = [model.neighbour_gap(x) / model.cell for x in states]
-    return Stretch(
+    return StretchedBar(
         model=model,
         states=np.array(states),
         gaps=np.array(gaps),
@@ -125,7 +125,7 @@ def perform(run: ExperimentRun) -> Outcome:
     )
 
 
-def _metrics(motion: Stretch) -> dict[str, Metric]:
+def _metrics(motion: StretchedBar) -> dict[str, Metric]:
     whole = motion.model.dt * (len(motion.states) - 1)
     return {
         "largest gap": Metric(value=float(motion.gaps.max()), unit="cells"),
