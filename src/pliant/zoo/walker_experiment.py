@@ -52,9 +52,9 @@ def walker_experiment(
         as parameters."""
         coarse = {**chosen, "coarsening": quick["coarsening"]}
         model = walker_model(make(coarse), coarse, tuple(FIELDS))
-        shares = np.linspace(0.2, 0.6, model.n_controls)
+        shares = np.linspace(0.1, 0.4, model.n_controls)
         u = shares * model.control_limits()[1]
-        return model, simulate(model, np.tile(u, (3, 1))).states[-1], u
+        return model, simulate(model, np.tile(u, (5, 1))).states[-1], u
 
     return Experiment(
         name=name,
