@@ -362,7 +362,7 @@ def test_cluster_option_is_rejected_by_experiments_without_exact_evaluations(
 ):
     raises_clear_error(
         lambda: run(find(name), out=tmp_path / "none", cluster="tcp://127.0.0.1:1"),
-        f"{name} makes no exact .* without --cluster",
+        f"{name} has no evaluations or trainings .* without --cluster",
     )
     assert not (tmp_path / "none").exists()
     with pytest.raises(InputError):

@@ -11,7 +11,7 @@ from numba import njit, prange
 
 from pliant.bodies.assembly import cell_moduli
 from pliant.core import Array
-from pliant.kernels import FAST, cofactor, mm, mmt, plane_rotation, rotation, scale, spin_inverse
+from pliant.kernels import FUSED, cofactor, mm, mmt, plane_rotation, rotation, scale, spin_inverse
 from pliant.kernels.polar import MIN_RELATIVE_DET
 from pliant.materials import laws
 
@@ -31,7 +31,7 @@ def _set_lane(A: Any, n: Any, M: Any) -> Any:
     A[0, n], A[1, n], A[2, n], A[3, n], A[4, n], A[5, n], A[6, n], A[7, n], A[8, n] = M
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def _deformation_gradients(F: Any, x: Any, g: Any, dim: Any) -> Any:
     """Write F = sum_a x_a (x) g_a, with F_zz = 1 in plane strain."""
     for i in range(3):
@@ -45,7 +45,7 @@ def _deformation_gradients(F: Any, x: Any, g: Any, dim: Any) -> Any:
         F[8] = 1.0
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def _transform_gradients(out: Any, A: Any, g: Any) -> Any:
     """Write out_a = A g_a."""
     for a in range(g.shape[0]):
@@ -58,7 +58,7 @@ def _transform_gradients(out: Any, A: Any, g: Any) -> Any:
                 )
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def _times_transpose(out: Any, A: Any) -> Any:
     """Write out = A A^T."""
     for i in range(3):
@@ -71,7 +71,7 @@ def _times_transpose(out: Any, A: Any) -> Any:
                 )
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def _polar_rotations(R: Any, F: Any, det_margin: Any, dim: Any) -> Any:
     """Write the rotations of F by Higham's iteration, as in kernels.polar.
 
@@ -115,7 +115,7 @@ def _polar_rotations(R: Any, F: Any, det_margin: Any, dim: Any) -> Any:
             _set_lane(R, n, plane_rotation(_get_lane(F, n)))
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def _add_scaled_identity(B: Any, g: Any, s: Any) -> Any:
     """Add s (ga . gb) I to the blocks a <= b."""
     k = 0
@@ -131,7 +131,7 @@ def _add_scaled_identity(B: Any, g: Any, s: Any) -> Any:
             k += 1
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def _add_viscous(B: Any, g: Any, w: Any, FF: Any, mu: Any, lam: Any) -> Any:
     """Add mu ((ga . gb) F F^T + wb wa^T) + lam wa wb^T to the blocks a <= b, where w = F g."""
     k = 0
@@ -157,7 +157,7 @@ def _add_viscous(B: Any, g: Any, w: Any, FF: Any, mu: Any, lam: Any) -> Any:
             k += 1
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def _add_rotation_blocks(B: Any, v: Any, l: Any, H: Any, P: Any) -> Any:
     """Add l va vb^T - [va]x H [vb]x to the blocks a <= b, where v = R g and H = t R (tr(S) I -
     S)^-1 R^T."""
@@ -196,7 +196,7 @@ def _add_rotation_blocks(B: Any, v: Any, l: Any, H: Any, P: Any) -> Any:
             k += 1
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def _add_volumetric_blocks(B: Any, g: Any, u: Any, F: Any, slope: Any, curvature: Any) -> Any:
     """Add curvature ua ub^T + slope eps(F (ga x gb)) to the blocks a <= b, where u = C g."""
     k = 0

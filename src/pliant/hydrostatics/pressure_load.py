@@ -24,7 +24,7 @@ from pliant.hydrostatics.closed_surface_checks import (
     validate_surface_arrays,
 )
 from pliant.hydrostatics.volume_moments import first_moment
-from pliant.kernels import FAST
+from pliant.kernels import FUSED
 from pliant.kernels.simd import (
     absolute,
     broadcast_last,
@@ -204,7 +204,7 @@ def _validate_volume(volume: float, imbalance: float, size: float) -> float:
     return volume
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def _pressure_table(points: Any, apex: Any, slope: Any) -> Any:
     """Return (table (n, 4), the node with the lowest slope . x, whether all points are valid).
 
@@ -235,7 +235,7 @@ def _min_over_corners(table: Any, triangles: Any) -> Any:
     return lowest
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def _pressure_forces(table: Any, triangles: Any, p0: Any) -> Any:
     """Return forces (n, 4), of which three columns are used, and sums, for the pressure p0 at the
     apex.

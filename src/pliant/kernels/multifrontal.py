@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from pliant.core import Array
-from pliant.kernels.matrix import FAST
+from pliant.kernels.matrix import FUSED
 from pliant.kernels.simd import load, store, vector4
 
 
@@ -77,7 +77,7 @@ def _assemble_child(
                 update[target + parent_row[j]] += stack[source + j]
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def _eliminate(factor: Any, flat: Any, start: Any, width: Any, row_vectors: Any) -> Any:
     """Factorise the columns of a supernode in place. Return False if a pivot is not positive."""
     for k in range(width):
@@ -99,7 +99,7 @@ def _eliminate(factor: Any, flat: Any, start: Any, width: Any, row_vectors: Any)
     return True
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def _subtract_product(
     update: Any,
     factor: Any,
@@ -187,7 +187,7 @@ def factorise(layout: Any, values: Any) -> Any:
     return factor
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def _forward(layout: Any, flat: Any, x: Any) -> Any:
     """Solve L y = x in place."""
     for b in range(len(layout.parent)):
@@ -225,7 +225,7 @@ def _forward(layout: Any, flat: Any, x: Any) -> Any:
                 store(x, rows[i], load(x, rows[i]) + (-flat[p + i]) * u)
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def _backward(layout: Any, flat: Any, x: Any) -> Any:
     """Solve L^T y = x in place."""
     for b in range(len(layout.parent) - 1, -1, -1):

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numba import get_num_threads, njit, prange
 
 from pliant.core import Array
-from pliant.kernels import FAST, axpy, inner
+from pliant.kernels import FUSED, axpy, inner
 
 # [cells] along x: the least width for which slabs of one colour share no node; many slabs balance
 # the load
@@ -90,12 +90,12 @@ STICKY, SLIP, SEPARATE = 0, 1, 2  # the third with friction, which may be zero
 # references of arrays that it passes to a function that is not inlined
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def vector(a: Any, p: Any, dim: Any) -> Any:
     return (a[p, 0], a[p, 1], a[p, 2]) if dim == 3 else (a[p, 0], a[p, 1], 0.0)
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def matrix(a: Any, p: Any, dim: Any, last: Any) -> Any:
     """Return row p as a 3 x 3 tuple; `last` is the out-of-plane entry."""
     if dim == 3:
@@ -103,14 +103,14 @@ def matrix(a: Any, p: Any, dim: Any, last: Any) -> Any:
     return (a[p, 0], a[p, 1], 0.0, a[p, 2], a[p, 3], 0.0, 0.0, 0.0, last)
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def put_vector(a: Any, p: Any, dim: Any, v: Any) -> Any:
     a[p, 0], a[p, 1] = v[0], v[1]
     if dim == 3:
         a[p, 2] = v[2]
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def put_matrix(a: Any, p: Any, dim: Any, A: Any) -> Any:
     if dim == 3:
         a[p, 0], a[p, 1], a[p, 2], a[p, 3], a[p, 4], a[p, 5], a[p, 6], a[p, 7], a[p, 8] = A
@@ -127,7 +127,7 @@ def cell_position(x: Any, inv_h: Any) -> Any:
     return np.int64(base), s - base
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def first_node(pos: Any, p: Any, box: Any, inv_h: Any, dim: Any) -> Any:
     """Return the flat index of a particle's first node, and its cell coordinates."""
     i, fx = cell_position(pos[p, 0], inv_h)
@@ -138,7 +138,7 @@ def first_node(pos: Any, p: Any, box: Any, inv_h: Any, dim: Any) -> Any:
     return ((i - box.ox) * box.ny + j - box.oy) * box.nz + k - box.oz, (fx, fy, fz)
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def spline_weights(f: Any) -> Any:
     """Return the quadratic B-spline at the three nodes."""
     a, b, c = 1.5 - f, f - 1.0, f - 0.5
@@ -158,7 +158,7 @@ def node_weights(points: Array, cell: float) -> sp.csr_matrix:
     return sp.csr_matrix((np.concatenate(weights), (np.tile(np.arange(n), 3**dim), node.ravel())))
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def spline_slopes(f: Any) -> Any:
     """Return the derivatives of `spline_weights`."""
     return (f - 1.5, 2.0 - 2.0 * f, f - 0.5)
@@ -167,7 +167,7 @@ def spline_slopes(f: Any) -> Any:
 # Boundary conditions
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def apply_condition(kind: Any, friction: Any, n: Any, v: Any) -> Any:
     """Return the velocity v after a boundary condition with outward normal n."""
     if kind == STICKY:
@@ -183,7 +183,7 @@ def apply_condition(kind: Any, friction: Any, n: Any, v: Any) -> Any:
     return (0.0, 0.0, 0.0) if left <= 0.0 else axpy(left / size, t, (0.0, 0.0, 0.0))
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def apply_condition_vjp(kind: Any, friction: Any, n: Any, v: Any, bar: Any) -> Any:
     """Return the gradient of bar . apply_condition(v) by v and by the friction."""
     if kind == STICKY:
@@ -360,7 +360,7 @@ def clear(grid: Any, box: Any, bins: Any) -> Any:
 # Grid update
 
 
-@njit(error_model="numpy", cache=True, parallel=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, parallel=True, fastmath=FUSED)
 def update_grid(
     parameters: Any, box: Any, bins: Any, conditions: Any, grid: Any, before: Any
 ) -> Any:
@@ -388,13 +388,13 @@ def update_grid(
             put_vector(grid, r, 3, v)
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def in_reach(reach: Any, r: Any, ny: Any, nz: Any) -> Any:
     i, j, k = r // (ny * nz), r // nz % ny, r % nz
     return reach[i, 0] <= j <= reach[i, 1] and reach[i, 2] <= k <= reach[i, 3]
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def apply_conditions_vjp(
     conditions: Any, a: Any, grid: Any, before: Any, grid_bar: Any, friction_bar: Any
 ) -> Any:
@@ -417,7 +417,7 @@ def apply_conditions_vjp(
     put_vector(grid_bar, r, 3, bar)
 
 
-@njit(error_model="numpy", cache=True, parallel=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, parallel=True, fastmath=FUSED)
 def update_grid_vjp(
     parameters: Any,
     box: Any,

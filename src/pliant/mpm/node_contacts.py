@@ -17,7 +17,7 @@ from numba import njit, prange
 
 from pliant.contact import Contact
 from pliant.core import Array
-from pliant.kernels import FAST, axpy, inner
+from pliant.kernels import FUSED, axpy, inner
 from pliant.mpm.grid import SEPARATE, SLIP, put_vector, vector
 from pliant.mpm.grid_boundaries import CONDITION_KINDS, Boundaries
 from pliant.mpm.reference_grid import ReferenceGrid
@@ -116,7 +116,7 @@ class NodeContacts:
         return float(by_friction.sum())
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
 def arrival_speed(kind: Any, gap: Any, s: Any, tau: Any, cell: Any) -> Any:
     """Return whether a node with the outward speed s [m/s] is in contact, its outward speed then,
     and the derivative of that speed by the gap."""
@@ -127,7 +127,7 @@ def arrival_speed(kind: Any, gap: Any, s: Any, tau: Any, cell: Any) -> Any:
     return s < target or stays, target, slope
 
 
-@njit(error_model="numpy", cache=True, parallel=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, parallel=True, fastmath=FUSED)
 def _apply(
     kind: Any,
     friction: Any,
@@ -156,7 +156,7 @@ def _apply(
             put_vector(velocity, nodes[a], dim, axpy(target, n, t))
 
 
-@njit(error_model="numpy", cache=True, parallel=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True, parallel=True, fastmath=FUSED)
 def _apply_vjp(
     kind: Any,
     friction: Any,
