@@ -111,6 +111,33 @@ def test_replay_equals_plan_bit_for_bit(name):
     assert costs[-1] == plan["cost"] < 0.5 * costs[0]
 
 
+@pytest.mark.parametrize("name", [name for name in TASK_FACTORIES if "cloth" not in name])
+def test_targets_are_hit_along_the_given_directions(name):
+    """The velocity at each target has a positive component along the direction of the hit, and the
+    reported speed is its length."""
+    outcome, path, _ = performed(name)
+    task = task_of(name)
+    model, count = task.model, 0
+    for goal in task.terms:
+        if getattr(goal, "quantity", "") == "velocity":
+            count += 1
+            x = path.path[round(goal.time / model.dt)]
+            velocity = model.effector_rows(goal.effector) @ model.space.velocity(x)
+            reported = outcome.metrics[f"speed of '{goal.effector}' at target {count}"].value
+            assert reported == pytest.approx(np.linalg.norm(velocity))
+            assert velocity @ goal.target > 0.6 * np.linalg.norm(goal.target) * reported > 0.0
+    assert count == len(np.atleast_1d(task.targets[0].time))
+
+
+def test_friction_of_the_table_shortens_the_slide_of_the_strip():
+    outcome, _, _ = performed("cloth-thin")
+    slides = {
+        case: outcome.metrics[f"path of the corners in 0.4 s after the plan, {case} friction"].value
+        for case in ("with", "without")
+    }
+    assert 0.0 < slides["with"] < 0.75 * slides["without"]
+
+
 def test_killed_planning_resumes_to_the_same_optimum(tmp_path):
     name, settings = "whip-1", {"layers": "5", "steps": "16"}
     words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]

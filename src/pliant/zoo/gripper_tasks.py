@@ -15,6 +15,7 @@ from pliant.problem import Goal, Limit, Problem, Term
 from pliant.report import Plot
 from pliant.report.robot_scene import robot_scene
 from pliant.robot import Robot
+from pliant.store import Trajectory
 from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
 
 
@@ -30,6 +31,8 @@ class PlanningTask:
     terms: Sequence[Term]  # in addition to the targets
     # Table I: "nodes", "arms", "steps" and "time"
     paper: Mapping[str, float | str] = field(default_factory=dict)
+    # further metrics of the planned trajectory
+    measure: Callable[["PlanningTask", Trajectory], Mapping[str, Metric]] = lambda task, path: {}
 
     @property
     def model(self) -> ImplicitModel:
@@ -129,12 +132,8 @@ def perform(run: ExperimentRun, task: PlanningTask, method: str) -> Outcome:
     reached = bool(found.status) and largest <= 0.01 and found.limit_violation <= 1e-9
     metrics = {
         "largest target error": Metric(value=largest, unit="m"),
-        **{
-            f"speed of '{goal.effector}' at the last target": Metric(
-                value=_speed(model, path.path, goal), unit="m/s"
-            )
-            for goal in task.targets
-        },
+        **speed_metrics(model, path.path, task),
+        **task.measure(task, path),
         "objective": Metric(value=found.cost),
         "iterations": Metric(value=len(found.history) - 1),
         "time per iteration": Metric(
@@ -185,12 +184,42 @@ def _target_errors(
     return [float(np.linalg.norm(y - target)) for y, target in pairs]
 
 
-def _speed(model: ImplicitModel, states: Array, goal: Goal) -> float:
-    """Return the speed [m/s] of the effector at the last time of a goal."""
-    last = round(float(np.max(goal.time)) / model.dt)  # type: ignore[arg-type]
-    return float(
-        np.linalg.norm(model.effector_rows(goal.effector) @ model.space.velocity(states[last]))
-    )
+def velocity_goals(
+    goal: Goal, directions: Sequence[Sequence[float]], speed: float, weight: float
+) -> list[Goal]:
+    """Return one goal for the velocity at each time of a goal: `speed` [m/s] along a direction.
+
+    There are none for a speed of zero.
+    """
+    times = np.atleast_1d(np.asarray(goal.time, float))
+    return [
+        Goal(
+            effector=goal.effector,
+            quantity="velocity",
+            target=np.multiply(speed, direction),
+            time=float(time),
+            weight=weight,
+        )
+        for time, direction in zip(times, directions, strict=True)
+        if speed > 0.0
+    ]
+
+
+def speed_metrics(model: ImplicitModel, states: Array, task: PlanningTask) -> dict[str, Metric]:
+    """Return the speed [m/s] of each effector at each of its targets."""
+    return {
+        f"speed of '{goal.effector}' at target {j}": Metric(
+            value=_speed(model, states, goal.effector, time), unit="m/s"
+        )
+        for goal in task.targets
+        for j, time in enumerate(np.atleast_1d(np.asarray(goal.time, float)), start=1)
+    }
+
+
+def _speed(model: ImplicitModel, states: Array, effector: str, time: float) -> float:
+    """Return the speed [m/s] of an effector at a time [s]."""
+    velocity = model.space.velocity(states[round(time / model.dt)])
+    return float(np.linalg.norm(model.effector_rows(effector) @ velocity))
 
 
 def _plots(model: ImplicitModel, found: Plan, controls: Array) -> list[Plot]:

@@ -2,12 +2,18 @@
 [Zimmermann2021, Fig. 6 and 7, Table I]."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
+from pliant.core import Array
+from pliant.dynamics import simulate
 from pliant.problem import Effort, Goal, Term
 from pliant.robot import Robot
+from pliant.store import Trajectory
 from pliant.zoo import gripper_tasks
-from pliant.zoo.experiment import Setting
+from pliant.zoo.experiment import Metric, Setting
 from pliant.zoo.gripper_tasks import PlanningTask
 from pliant.zoo.robots.manipulated_objects import cloth, thin_cloth
 
@@ -45,9 +51,35 @@ def make_task(kind: str, settings: Mapping[str, Setting]) -> PlanningTask:
         targets=goals,
         terms=[*_constant_grip_distance(robot), *EFFORT],
         paper={"nodes": nodes, "arms": arms, "steps": table_steps, "time": table_time},
+        measure=sliding_metrics,
     )
 
 
+def sliding_metrics(task: PlanningTask, path: Trajectory) -> dict[str, Metric]:
+    """Return how far the lower corners move on the table while the arms stand still after the plan,
+    with the friction of the table and without."""
+    frictionless = [replace(contact, friction=0.0) for contact in task.robot.contacts]
+    cases = {"with": task.robot, "without": replace(task.robot, contacts=frictionless)}
+    return {
+        f"path of the corners in {SLIDING_TIME:g} s after the plan, {case} friction": Metric(
+            value=slide(replace(task, robot=robot), path.path[-1], path.controls[-1]), unit="m"
+        )
+        for case, robot in cases.items()
+    }
+
+
+def slide(task: PlanningTask, x: Array, u: Array) -> float:
+    """Return the mean length [m] of the horizontal paths of the corners from a state, with constant
+    controls."""
+    model = task.model
+    count = round(SLIDING_TIME / model.dt)
+    states = simulate(model, np.tile(u, (count, 1)), x0=x, progress=False).states
+    steps = np.diff([model.space.position(state) for state in states], axis=0)
+    paths = [model.effector_rows(goal.effector) @ steps.T for goal in task.targets]
+    return float(np.mean([np.linalg.norm(path[:2], axis=0).sum() for path in paths]))
+
+
+SLIDING_TIME = 0.4  # [s]
 EFFORT: list[Term] = [Effort(weight=1e-3, order=2), Effort(weight=5e-2, order=1)]
 
 

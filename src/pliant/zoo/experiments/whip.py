@@ -4,12 +4,10 @@
 from collections.abc import Mapping
 from functools import partial
 
-import numpy as np
-
 from pliant.problem import Effort, Goal
 from pliant.zoo import gripper_tasks
 from pliant.zoo.experiment import Setting
-from pliant.zoo.gripper_tasks import PlanningTask
+from pliant.zoo.gripper_tasks import PlanningTask, velocity_goals
 from pliant.zoo.robots.manipulated_objects import soft_rod
 
 # (fraction of the horizon, position [m], direction of the hit) of each target
@@ -29,24 +27,14 @@ def make_task(count: int, settings: Mapping[str, Setting]) -> PlanningTask:
         time=[fraction * time for fraction, _, _ in targets],
         weight=500.0,
     )
-    speed = float(settings["speed"])
-    velocity_goals = [
-        Goal(
-            effector="tip",
-            quantity="velocity",
-            target=np.multiply(speed, direction),
-            time=fraction * time,
-            weight=0.05,
-        )
-        for fraction, _, direction in targets
-    ]
+    directions = [direction for _, _, direction in targets]
     return PlanningTask(
         robot=soft_rod(layers=int(settings["layers"])),
         steps=steps,
         time=time,
         targets=[goal],
         terms=[
-            *(velocity_goals if speed > 0.0 else []),
+            *velocity_goals(goal, directions, float(settings["speed"]), weight=0.05),
             Effort(weight=1e-3, order=2),
             Effort(weight=1e-2, order=1),
         ],

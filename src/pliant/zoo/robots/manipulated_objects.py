@@ -130,7 +130,7 @@ def cloth(
     )
 
 
-TABLE = Contact(obstacle=plane((0.0, 0.0, 1.0)), stiffness=5e4, layer=0.02)
+TABLE = Contact(obstacle=plane((0.0, 0.0, 1.0)), stiffness=5e4, layer=0.02, friction=0.5)
 
 
 def _lower_corners(origin: Any, size: Any) -> dict[str, Effector]:
