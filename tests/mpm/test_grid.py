@@ -161,7 +161,7 @@ def test_affine_motion_is_preserved_by_both_transfers(rng, dim):
         np.zeros((0, 3)),
     )
     before = pos.copy()
-    compiled_transfers(dim).to_particles(rule, box, bins, grid, pos, velocity, affine, F)
+    compiled_transfers(dim).to_particles(rule, box, bins, grid, pos, F, pos, velocity, affine, F)
     expected = 0.9 * (before @ A.T + b + TAU * g)
     np.testing.assert_allclose(velocity, expected, atol=1e-12)
     np.testing.assert_allclose(pos, before + TAU * expected, atol=1e-14)

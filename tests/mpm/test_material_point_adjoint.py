@@ -11,6 +11,7 @@ from contact_scenes import SCALES, SCENES, directions, scene, taylor
 
 import pliant as pl
 from pliant.core import InputError
+from pliant.planners.checkpoints import retained_bytes
 
 every_dim = pytest.mark.parametrize("dim", [2, 3])
 
@@ -73,6 +74,35 @@ def test_every_checkpoint_schedule_is_bit_identical(dim):
         np.testing.assert_array_equal(np.concatenate(model.pullback(step, bar)), expected)
     with pytest.raises(InputError, match=f"give memory={least} or more"):
         (found := taken(dim, memory=least - 1))[0].pullback(*found[1:])
+
+
+@every_dim
+@pytest.mark.parametrize("transfer", ["updated", "total"])
+def test_stored_substeps_give_the_same_bits_without_a_second_simulation(dim, transfer, monkeypatch):
+    model, x, U = scene(dim, "friction terrain", transfer)
+    stored = replace(model, store_substeps=True)
+    step, same = model.step(x, U[4]), stored.step(x, U[4])
+    bar = np.random.default_rng(3).standard_normal(x.size)
+    expected, substeps = np.concatenate(model.pullback(step, bar)), model.taped_substeps(step)
+    monkeypatch.setattr(type(substeps), "_substep", None)  # no substep can be simulated any more
+    np.testing.assert_array_equal(same.x, step.x)
+    for _ in range(2):  # a pullback does not modify the stored substeps
+        np.testing.assert_array_equal(np.concatenate(stored.pullback(same, bar)), expected)
+
+
+def test_memory_of_a_step_counts_its_stored_substeps():
+    model, x, U = scene(2, "friction terrain")
+    sizes = [
+        retained_bytes(one.step(x, U[0]).tape, without=one)
+        for one in (model, replace(model, store_substeps=True))
+    ]
+    assert sizes[1] - sizes[0] > model.substeps * x.nbytes
+
+
+def test_store_substeps_that_is_no_truth_value_is_an_error():
+    model, _, _ = scene(2, "friction terrain")
+    with pytest.raises(InputError, match="stored substeps are .2. .int.; give True or False"):
+        replace(model, store_substeps=2)
 
 
 def held(**options):

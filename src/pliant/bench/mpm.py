@@ -97,12 +97,9 @@ def _gradient_times(model: MaterialPoint, step: Any, x_bar: Array) -> tuple[floa
     """Return the times [s] of a run that stores every substep, and of its adjoint."""
     sweep: Any = model.taped_substeps(step)
     start_time = time.perf_counter()
-    substeps, (grid_bar, _) = (
-        sweep.tape_substeps(sweep.arrays(step.tape.x), model.substeps),
-        sweep.empty_grid(),
-    )
+    substeps = sweep.tape_substeps(sweep.arrays(step.tape.x), model.substeps)
     stored = time.perf_counter()
-    sweep.adjoint(substeps, grid_bar, sweep.gradient(x_bar))
+    sweep.adjoint(substeps, sweep.gradient(x_bar))
     return stored - start_time, time.perf_counter() - stored
 
 

@@ -95,6 +95,7 @@ class WalkerScene:
             cell=self.cell,
             substeps=self.substeps,
             memory=1e9,
+            store_substeps=True,
             precision=precision,
             body=BLOCKS.particles(robot, self.count),
         )

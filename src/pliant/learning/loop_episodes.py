@@ -23,7 +23,6 @@ class LoopEpisode:
     controls: Array  # (n, n_controls)
     cost: float  # minus the return
     failed: str = ""  # why a step failed, which ended the episode
-    memory: Array | None = None  # (n + 1, n_memory) of observer and controller
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,8 +82,9 @@ class LoopEpisodes:
 
     def _run(
         self, p: Array, start: Array, kept: list[Step], keep: int = 0
-    ) -> tuple[LoopEpisode, str]:
-        """Simulate one episode. `kept` receives the first `keep` steps with their tapes."""
+    ) -> tuple[LoopEpisode, Array]:
+        """Simulate one episode. Return it and the states (n + 1, loop.space.size) of the loop.
+        `kept` receives the first `keep` steps with their tapes."""
         x, failed = self.loop.state(start), ""
         states = [x]
         for k in range(self.task.steps):
@@ -99,8 +99,7 @@ class LoopEpisodes:
             states.append(x)
         path = np.array(states)
         inner, controls = self.loop.split_states(path)
-        episode = self._episode(inner, controls[1:], failed)
-        return replace(episode, memory=self.loop.memory(path)), failed
+        return self._episode(inner, controls[1:], failed), path
 
     def _episode(self, states: Array, controls: Array, failed: str) -> LoopEpisode:
         cost = (
@@ -137,30 +136,25 @@ class LoopEpisodes:
 
     def _gradient(self, p: Array, start: Array, tapes: int) -> tuple[LoopEpisode, Array]:
         steps, loop, kept = self.task.steps, self.loop, list[Step]()
-        episode, failed = self._run(p, start, kept, keep=steps if tapes >= steps else 0)
+        episode, path = self._run(p, start, kept, keep=steps if tapes >= steps else 0)
         p_bar = np.zeros(len(p))
-        if failed or episode.failed:
+        if episode.failed:
             return episode, p_bar
         x_bars, u_bars = objective_gradients(self.problem, episode.states, episode.controls)
-        before = np.concatenate([loop.model.neutral_controls()[None], episode.controls])
-        assert episode.memory is not None
-        states = np.concatenate([episode.states, before, episode.memory], axis=1)
-        zero = np.zeros((1, u_bars.shape[1]))
-        bars = np.concatenate(
-            [x_bars, np.concatenate([zero, u_bars]), np.zeros_like(episode.memory)], axis=1
-        )
         bar = np.zeros(loop.space.size)
 
         def reverse(first: int, end: int, x: Array, _: int) -> None:
             nonlocal bar, p_bar
             taped = kept or self._steps(p, x, first, end)
             for k in range(end, first, -1):
-                bar, _u, by_p = loop.pullback(taped.pop(), bar + bars[k])
+                by_inner, by_control = loop.split_states(bar)
+                if k in x_bars:
+                    by_inner += x_bars[k]
+                by_control += u_bars[k - 1]
+                bar, _u, by_p = loop.pullback(taped.pop(), bar)
                 p_bar = p_bar + by_p
 
-        reverse_sweep(
-            steps, Schedule(tapes=tapes), states[0], lambda k, goal, x: states[goal], reverse
-        )
+        reverse_sweep(steps, Schedule(tapes=tapes), path[0], lambda k, goal, x: path[goal], reverse)
         if not np.all(np.isfinite(p_bar)):
             return replace(episode, failed="the gradient is not finite"), p_bar
         return episode, p_bar

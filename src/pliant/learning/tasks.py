@@ -207,14 +207,18 @@ class StepCosts:
         return np.array([self.cost(k, states, controls) for k in range(len(controls))])
 
 
-def objective_gradients(problem: Problem, states: Array, controls: Array) -> tuple[Array, Array]:
-    """Return the derivatives of `problem.value(states, controls)` by the states (steps + 1,
-    n_state) and by the controls (steps, n_controls), each independent of the other."""
-    x_bars, u_bars = np.zeros_like(states), np.zeros_like(controls)
+def objective_gradients(
+    problem: Problem, states: Array, controls: Array
+) -> tuple[dict[int, Array], Array]:
+    """Return the derivatives of `problem.value(states, controls)` by the states (n_state,) that it
+    depends on, by their index, and by the controls (steps, n_controls), each independent of the
+    other."""
+    x_bars, u_bars = dict[int, Array](), np.zeros_like(controls)
     for one, y in zip(problem.observations, problem.observe(states, controls), strict=True):
         bar = one.loss.gradient(y)
         for j, C in enumerate(one.states):
-            x_bars[max(one.step - j, 0)] += C.T @ bar
+            k = max(one.step - j, 0)
+            x_bars[k] = x_bars.get(k, 0.0) + C.T @ bar
         for j, D in enumerate(one.controls):
             if one.step > j:
                 u_bars[one.step - 1 - j] += D.T @ bar

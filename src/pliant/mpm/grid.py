@@ -413,8 +413,17 @@ def apply_conditions_vjp(
             conditions.kind[c], conditions.friction[c], vector(conditions.normal, c, 3), u, bar
         )
         friction_bar[c] += share
-    put_vector(grid, r, 3, v)
     put_vector(grid_bar, r, 3, bar)
+    exchange_velocities(conditions, a, grid, before)
+
+
+@njit(error_model="numpy", cache=True, fastmath=FUSED)
+def exchange_velocities(conditions: Any, a: Any, grid: Any, before: Any) -> Any:
+    """Exchange the velocities of node a in the grid and before its boundary conditions."""
+    r = conditions.node[a]
+    v = vector(grid, r, 3)
+    put_vector(grid, r, 3, vector(before, a, 3))
+    put_vector(before, a, 3, v)
 
 
 @njit(error_model="numpy", cache=True, parallel=True, fastmath=FUSED)
@@ -433,7 +442,7 @@ def update_grid_vjp(
 
     It adds to friction_bar (n_conditions,) and to plane_bar (nx, 4), the part of each plane of
     nodes in the gradients by the velocity that gravity gives in a substep (3) and by the logarithm
-    of the decay. The grid keeps the velocities before the boundary conditions."""
+    of the decay. The grid keeps its velocities."""
     ny, nz, reach, node = box.ny, box.nz, bins.reach, conditions.node
     for a in prange(len(node)):
         if in_reach(reach, node[a], ny, nz):
@@ -465,3 +474,6 @@ def update_grid_vjp(
         plane_bar[i, 1] += by_y
         plane_bar[i, 2] += by_z
         plane_bar[i, 3] += by_decay
+    for a in prange(len(node)):
+        if in_reach(reach, node[a], ny, nz):
+            exchange_velocities(conditions, a, grid, before)

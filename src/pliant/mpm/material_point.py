@@ -83,6 +83,7 @@ class MaterialPointTape:
     coefficients: ParticleCoefficients
     # of the updated Lagrangian transfer; of the other, the nodes that may touch each obstacle
     region: "GridBox | list[Array]"
+    stored: Substeps | TotalSubsteps | None  # with their tapes, if the model stores them
 
 
 class ParticleFields(NamedTuple):
@@ -106,10 +107,12 @@ class MaterialPoint:
     current positions, and separate bodies may collide. With "total" it is that of the rest shape:
     one connected body, which cannot tear numerically. `design` names the parameters to
     differentiate by, such as "soft.E", "cells.density", "cells.volume" or "contact0.friction".
-    `memory` [bytes] limits what `pullback` keeps of a step; with None it has as many segments as
-    each has substeps. With precision "float32" the substeps take half the memory. The particles
-    `body` are sampled if they are left out. Raises `InputError` for a cell larger than the body and
-    for unstable substeps.
+    With `store_substeps` a step keeps all its substeps, so that `pullback` simulates nothing again;
+    use it for gradients of runs whose planner or trainer limits the memory. Otherwise `memory`
+    [bytes] limits what `pullback` keeps of a step; with None it has as many segments as each has
+    substeps. With precision "float32" the substeps take half the memory. The particles `body` are
+    sampled if they are left out. Raises `InputError` for a cell larger than the body and for
+    unstable substeps.
 
     >>> import numpy as np, pliant as pl
     >>> block = pl.Robot(
@@ -132,6 +135,7 @@ class MaterialPoint:
     rng_seed: int = 0
     design: Sequence[str] = ()
     memory: float | None = None
+    store_substeps: bool = False
     precision: str = "float64"
     transfer: str = "updated"
     body: Particles | ReferenceGrid = None  # type: ignore[assignment]
@@ -141,6 +145,7 @@ class MaterialPoint:
         object.__setattr__(self, "dt", check_dt(self.dt))
         object.__setattr__(self, "cell", require_positive("The grid's cell", self.cell, "m"))
         _check_precision_and_memory(self.precision, self.memory)
+        require_kind("The stored substeps", self.store_substeps, bool, "give True or False")
         if self.transfer not in TRANSFERS:
             raise InputError(
                 f"There is no transfer '{self.transfer}'; {nearest(self.transfer, TRANSFERS)}"
@@ -561,11 +566,16 @@ class MaterialPoint:
                 ),
             )
         advance = self._advance_nodes if self.is_total else self._advance_particles
-        new, failed, region = advance(x, u, coefficients)
-        if failed:
+        new, failed, substeps = advance(x, u, coefficients)
+        if failed or substeps is None:
             return Step(x, _failed(failed))
         tape = MaterialPointTape(
-            owner=self, x=x, u=u.copy(), coefficients=coefficients, region=region
+            owner=self,
+            x=x,
+            u=u.copy(),
+            coefficients=coefficients,
+            region=substeps.box if isinstance(substeps, Substeps) else substeps.candidates,
+            stored=substeps if self.store_substeps else None,
         )
         if self.is_total:
             return Step(new, Status(text="done", iterations=self.substeps), tape)
@@ -573,21 +583,21 @@ class MaterialPoint:
 
     def _advance_particles(
         self, x: Array, u: Array, coefficients: ParticleCoefficients
-    ) -> tuple[Array, str, GridBox]:
-        """Return the new state, the reason of a failure (or an empty text) and the grid, which is
-        enlarged until no particle leaves it."""
-        box = self._box(x, 0)  # raises for an invalid state; later failures are in the status
-        distance = (
-            np.abs(self.space.velocity(x)).reshape(-1, self.dim).max(axis=0) * self.dt / self.cell
-        )
+    ) -> tuple[Array, str, Substeps | None]:
+        """Return the new state, the reason of a failure (or an empty text) and the substeps, whose
+        grid is enlarged until no particle leaves it."""
+        extent = self._extent(self.space.position(x))
+        self._box(extent, 0)  # raises for an invalid state; later failures are in the status
+        speed = np.abs(self._extent(self.space.velocity(x))).max(axis=0)
+        distance = speed * self.dt / self.cell
         # no valid motion crosses a cell in a substep
         margin = MIN_MARGIN + np.ceil(np.minimum(1.5 * distance, self.substeps)).astype(int)
         most = np.minimum(MIN_MARGIN + self.substeps, np.maximum(MAX_MARGIN_FROM_REST, 4 * margin))
         while True:
             try:
-                box = self._box(x, margin)
+                box = self._box(extent, margin)
             except InputError as error:
-                return x, str(error), box
+                return x, str(error), None
             substeps = Substeps(model=self, coefficients=coefficients, u=u, box=box)
             new, failed = run_kernel(substeps.forward, self.body.n_particles, x)
             if failed != LEFT_GRID or np.all(margin >= most):
@@ -598,13 +608,13 @@ class MaterialPoint:
                 f"A particle moves more than {margin.min()} cells in a step of {self.dt:g} s; "
                 f"take a smaller dt, smaller controls or more than {self.substeps} substeps."
             )
-        return new, failed, box
+        return new, failed, substeps
 
     def _advance_nodes(
         self, x: Array, u: Array, coefficients: ParticleCoefficients
-    ) -> tuple[Array, str, list[Array]]:
-        """Return the new state, the reason of a failure (or an empty text) and the nodes that may
-        touch each obstacle, of which there are more until no node moves further."""
+    ) -> tuple[Array, str, TotalSubsteps]:
+        """Return the new state, the reason of a failure (or an empty text) and the substeps, with
+        more nodes that may touch an obstacle until no node moves further."""
         assert self.node_contacts is not None
         positions = self.space.position(x).reshape(-1, self.dim)
         speed = float(np.abs(self.space.velocity(x)).max()) * np.sqrt(self.dim)
@@ -617,16 +627,22 @@ class MaterialPoint:
             )
             new, failed, travel = run_kernel(substeps.forward, self.body.n_particles, x, limit)
             if failed != TRAVELLED:
-                return new, failed, candidates
+                return new, failed, substeps
             reach = 2.0 * travel
 
-    def _box(self, x: Array, margin: Array | int) -> GridBox:
-        """Return the grid around the particles, with a margin [cells] along each axis. Its corners
-        are on every fourth node, so that it rarely changes. Raises InputError if it is too
-        large."""
-        index = np.floor(self.space.position(x).reshape(-1, self.dim) / self.cell - 0.5)
-        first = 4 * np.floor((index.min(axis=0) - margin) / 4.0)
-        last = 4 * np.ceil((index.max(axis=0) + 3 + margin) / 4.0)
+    def _extent(self, values: Array) -> Array:
+        """Return the least and the largest value (2, dim) along each axis, for values (n_dofs,)."""
+        # numpy reduces a column much faster than the rows of a long, narrow array
+        columns = [values[axis :: self.dim] for axis in range(self.dim)]
+        return np.array([[part.min() for part in columns], [part.max() for part in columns]])
+
+    def _box(self, extent: Array, margin: Array | int) -> GridBox:
+        """Return the grid around particles with an extent (2, dim) [m], with a margin [cells] along
+        each axis. Its corners are on every fourth node, so that it rarely changes. Raises
+        InputError if it is too large."""
+        index = np.floor(extent / self.cell - 0.5)
+        first = 4 * np.floor((index[0] - margin) / 4.0)
+        last = 4 * np.ceil((index[1] + 3 + margin) / 4.0)
         if not np.all(np.abs(index) < 2**40):
             raise InputError(
                 f"A particle is {np.abs(index).max() * self.cell:.3g} m from the origin, too far "
@@ -686,6 +702,8 @@ class MaterialPoint:
     def taped_substeps(self, step: Step) -> Substeps | TotalSubsteps:
         """Return the substeps of a step, for its adjoint."""
         t: MaterialPointTape = step.tape
+        if t.stored is not None:
+            return t.stored
         if isinstance(t.region, GridBox):
             return Substeps(model=self, coefficients=t.coefficients, u=t.u, box=t.region)
         return TotalSubsteps(model=self, coefficients=t.coefficients, u=t.u, candidates=t.region)
@@ -698,7 +716,10 @@ class MaterialPoint:
 
     def schedule(self, tape: int, state: int, fixed: int) -> Schedule:
         """Return the checkpoint schedule of the substeps, for the sizes [bytes] of a taped substep,
-        a state and the fixed memory. Raises InputError if `memory` is too small."""
+        a state and the fixed memory. All substeps are on tape if they are stored. Raises InputError
+        if `memory` is too small."""
+        if self.store_substeps:
+            return Schedule(tapes=self.substeps)
         if self.memory is None:
             return uniform_schedule(self.substeps)
         if self.memory < fixed + tape:

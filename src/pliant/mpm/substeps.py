@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -101,6 +102,11 @@ def gradient_by_parameters(
     )
 
 
+def empty_like(state: Sequence[Array]) -> list[Array]:
+    """Return arrays without values for another state."""
+    return [np.empty_like(part) for part in state]
+
+
 def blow_up_text(substep: int, most: int) -> str:
     return (
         f"The motion blew up by substep {substep + 1} of {most}: a particle's state is not "
@@ -133,7 +139,6 @@ class Substeps:
             self.coefficients.particle_data,
         )
         self.conditions: BoundaryConditions = model.boundaries.on(box, self.coefficients.friction)
-        self.bins = self.empty_bins()
         self.tapes: list[TapedSubstep] = []
         self.active_stress, self.load = (
             stress_of_actuators(model, self.coefficients, self.u),
@@ -160,10 +165,12 @@ class Substeps:
             for part in np.split(np.asarray(x), space.starts[1:-1])
         ]
 
-    def _substep(self, state: list[Array], grid: Array, before: Array, bins: Bins) -> str:
-        """Advance a state in place. Return the reason of a failure, or "". The grid keeps the
-        velocities that the particles interpolate, and the bins the order of the particles."""
+    def _substep(self, taped: "TapedSubstep", new: list[Array]) -> str:
+        """Write the state after a substep to `new`, which may be the state before it. Return the
+        reason of a failure, or "". The grid keeps the velocities that the particles interpolate,
+        and the bins the order of the particles."""
         parameters, box = self.parameters, self.box
+        state, grid, bins = taped.state, taped.grid, taped.bins
         if not sort_particles(state[0], box, parameters.dim, 1.0 / parameters.h, bins):
             return LEFT_GRID if np.all(np.isfinite(state[0])) else "blew up"
         clear(grid, box, bins)
@@ -177,50 +184,52 @@ class Substeps:
             self.active_stress,
             self._force(state[0]),
         )
-        update_grid(parameters, box, bins, self.conditions, grid, before)
-        self.transfers.to_particles(parameters, box, bins, grid, *state)
+        update_grid(parameters, box, bins, self.conditions, grid, taped.before)
+        self.transfers.to_particles(parameters, box, bins, grid, state[0], state[3], *new)
         return ""
 
-    def empty_bins(self) -> Bins:
-        return empty_bins(self.model.body.n_particles, self.box)
-
-    def empty_grid(self) -> tuple[Array, Array]:
-        box = self.box
-        return np.zeros((box.nx * box.ny * box.nz, 4), self.model.precision), np.zeros(
-            (len(self.conditions.node), 3), self.model.precision
+    def _empty_tape(self, state: list[Array]) -> "TapedSubstep":
+        """Return the memory for a substep from a state."""
+        box, precision = self.box, self.model.precision
+        return TapedSubstep(
+            state=state,
+            grid=np.zeros((box.nx * box.ny * box.nz, 4), precision),
+            before=np.zeros((len(self.conditions.node), 3), precision),
+            bins=empty_bins(self.model.body.n_particles, box),
         )
 
     def forward(self, x: Array) -> tuple[Array, str]:
-        """Return the state after all substeps, and the reason of a failure (else empty)."""
-        state, (grid, before) = self.arrays(x), self.empty_grid()
-        for s in range(self.model.substeps):
-            failed = self._substep(state, grid, before, self.bins)
+        """Return the state after all substeps, and the reason of a failure (else empty). They are
+        taped if the model stores them."""
+        state, most, stores = self.arrays(x), self.model.substeps, self.model.store_substeps
+        taped, self.tapes = self._empty_tape(state), []
+        for s in range(most):
+            new = empty_like(state) if stores else state
+            failed = self._substep(taped, new)
             if failed:
-                return x, failed if failed == LEFT_GRID else blow_up_text(s, self.model.substeps)
-        new = np.concatenate([part.ravel() for part in state], dtype=float)
-        return (
-            (new, "")
-            if np.all(np.isfinite(new))
-            else (x, blow_up_text(self.model.substeps - 1, self.model.substeps))
-        )
+                return x, failed if failed == LEFT_GRID else blow_up_text(s, most)
+            if stores:
+                self.tapes.append(taped)
+                taped = self._empty_tape(new)
+        result = np.concatenate([part.ravel() for part in taped.state], dtype=float)
+        return (result, "") if np.all(np.isfinite(result)) else (x, blow_up_text(most - 1, most))
 
     def backward(self, x: Array, x_bar: Array) -> tuple[Array, Array, Array]:
         """Return the gradients of x_bar . x' by the initial state, the controls and the
         parameters."""
-        model, start, out = self.model, self.arrays(x), self.gradient(x_bar)
-        scratch, before = self.empty_grid()
-        grid_bar = np.zeros_like(scratch)
+        model, out = self.model, self.gradient(x_bar)
 
         def advance(k: int, goal: int, state: list[Array]) -> list[Array]:
-            state = [part.copy() for part in state]
+            taped = self._empty_tape([part.copy() for part in state])
             for _ in range(k, goal):
-                self._substep(state, scratch, before, self.bins)
-            return state
+                self._substep(taped, taped.state)
+            return taped.state
 
         def adjoint(k: int, end: int, state: list[Array], states_kept: int) -> None:
-            self.adjoint(self.tape_substeps(state, end - k), grid_bar, out)
+            stored = model.store_substeps
+            self.adjoint(self.tapes if stored else self.tape_substeps(state, end - k), out)
 
-        reverse_sweep(model.substeps, self.schedule(out)[0], start, advance, adjoint)
+        reverse_sweep(model.substeps, self.schedule(out)[0], self.arrays(x), advance, adjoint)
         return out.state(), self._by_controls(out), self._by_params(out)
 
     def schedule(self, out: "Gradient") -> tuple[Schedule, int]:
@@ -231,7 +240,7 @@ class Substeps:
             bytes_each * model.space.size,
             bytes_each * 4 * self.box.nx * self.box.ny * self.box.nz,
         )
-        order = sum(part.nbytes for part in self.bins)
+        order = sum(part.nbytes for part in empty_bins(model.body.n_particles, self.box))
         tape = size + grid + bytes_each * 3 * len(self.conditions.node) + order
         always = (
             out.nbytes + tape + grid + 2 * size
@@ -265,24 +274,17 @@ class Substeps:
     def tape_substeps(self, state: list[Array], count: int) -> list["TapedSubstep"]:
         """Tape `count` substeps from a state: the state before each and its grid. It overwrites the
         last tapes."""
-        state = [part.copy() for part in state]
-        self.tapes += [
-            TapedSubstep(
-                state=[np.empty_like(part) for part in state],
-                grid=grid,
-                before=before,
-                bins=self.empty_bins(),
-            )
-            for grid, before in (self.empty_grid() for _ in range(count - len(self.tapes)))
-        ]
-        for tape in self.tapes[:count]:
-            for target, part in zip(tape.state, state, strict=True):
-                target[...] = part
-            self._substep(state, tape.grid, tape.before, tape.bins)
-        return self.tapes[:count]
+        self.tapes += [self._empty_tape(empty_like(state)) for _ in range(count - len(self.tapes))]
+        tapes = self.tapes[:count]
+        for target, part in zip(tapes[0].state, state, strict=True):
+            target[...] = part
+        for taped, later in pairwise([*tapes, self._empty_tape(empty_like(state))]):
+            self._substep(taped, later.state)
+        return tapes
 
-    def adjoint(self, tapes: list["TapedSubstep"], grid_bar: Array, out: "Gradient") -> None:
+    def adjoint(self, tapes: list["TapedSubstep"], out: "Gradient") -> None:
         """Apply the adjoint of taped substeps, the last first."""
+        grid_bar = np.zeros_like(tapes[0].grid)
         for substep in reversed(tapes):
             self._substep_vjp(substep, grid_bar, out)
 

@@ -48,6 +48,16 @@ class TapedNodes:
     free_velocity: Array
 
 
+def taped_nodes(state: list[Array]) -> TapedNodes:
+    """Return the tape of a substep from a state, before its velocities are known."""
+    displacement, velocity = state
+    return TapedNodes(
+        displacement=displacement.copy(),
+        velocity=velocity.copy(),
+        free_velocity=np.empty_like(velocity),
+    )
+
+
 @dataclass(kw_only=True)
 class NodeGradient:
     """The gradient that a reverse sweep accumulates. The arrays of particles are in the order of
@@ -182,8 +192,11 @@ class TotalSubsteps:
         """Return the state after all substeps, the reason of a failure (else empty), and a bound
         on the distance [m] that a node has moved. It fails beyond `reach` [m]."""
         state, travel, most = self.arrays(x), 0.0, self.model.substeps
+        stores, self.tapes = self.model.store_substeps, []
         for s in range(most):
-            self._substep(state)
+            if stores:
+                self.tapes.append(taped_nodes(state))
+            self._substep(state, self.tapes[-1].free_velocity if stores else None)
             speed = float(np.abs(state[1]).max(initial=0.0)) * np.sqrt(self.model.dim)
             travel += self.parameters.tau * speed
             if not np.isfinite(travel):
@@ -217,7 +230,8 @@ class TotalSubsteps:
             return state
 
         def adjoint(k: int, end: int, state: list[Array], states_kept: int) -> None:
-            self.adjoint(self.tape_substeps(state, end - k), out)
+            stored = model.store_substeps
+            self.adjoint(self.tapes if stored else self.tape_substeps(state, end - k), out)
 
         reverse_sweep(model.substeps, self.schedule(out)[0], start, advance, adjoint)
         by_x = np.concatenate([out.displacement.ravel(), out.velocity.ravel()], dtype=float)
@@ -260,14 +274,7 @@ class TotalSubsteps:
     def tape_substeps(self, state: list[Array], count: int) -> list[TapedNodes]:
         """Tape `count` substeps from a state. It overwrites the last tapes."""
         state = [part.copy() for part in state]
-        self.tapes += [
-            TapedNodes(
-                displacement=np.empty_like(state[0]),
-                velocity=np.empty_like(state[1]),
-                free_velocity=np.empty_like(state[1]),
-            )
-            for _ in range(count - len(self.tapes))
-        ]
+        self.tapes += [taped_nodes(state) for _ in range(count - len(self.tapes))]
         for tape in self.tapes[:count]:
             tape.displacement[...], tape.velocity[...] = state
             self._substep(state, tape.free_velocity)

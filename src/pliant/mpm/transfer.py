@@ -304,9 +304,19 @@ def compiled_transfers(dim: int) -> Transfers:
 
     @njit(error_model="numpy", cache=True, parallel=True, fastmath=FAST)
     def to_particles(
-        parameters: Any, box: Any, bins: Any, grid: Any, pos: Any, vel: Any, affine: Any, F: Any
+        parameters: Any,
+        box: Any,
+        bins: Any,
+        grid: Any,
+        pos: Any,
+        F: Any,
+        new_pos: Any,
+        new_vel: Any,
+        new_affine: Any,
+        new_F: Any,
     ) -> Any:
-        """Update the particles from the grid, in place [Spielberg2021, A5-A8]."""
+        """Write the particles' state after a substep [Spielberg2021, A5-A8] from the grid and their
+        positions and F before it. The new arrays may be the old ones."""
         h, inv_h, tau = parameters.h, 1.0 / parameters.h, parameters.tau
         n, threads = len(pos), bins.cuts.shape[1] - 1
         for g in prange(threads):
@@ -319,10 +329,10 @@ def compiled_transfers(dim: int) -> Transfers:
                     vector_part(V),
                     matrix(F, p, dim, 1.0),
                 )
-                put_vector(pos, p, dim, axpy(tau, v, vector(pos, p, dim)))
-                put_vector(vel, p, dim, v)
-                put_matrix(affine, p, dim, C)
-                put_matrix(F, p, dim, add(f, scale(tau, mm(C, f))))
+                put_vector(new_pos, p, dim, axpy(tau, v, vector(pos, p, dim)))
+                put_vector(new_vel, p, dim, v)
+                put_matrix(new_affine, p, dim, C)
+                put_matrix(new_F, p, dim, add(f, scale(tau, mm(C, f))))
 
     @njit(error_model="numpy", cache=True, parallel=True, fastmath=FAST)
     def to_particles_vjp(

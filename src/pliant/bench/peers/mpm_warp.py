@@ -136,6 +136,7 @@ def _kernels(wp: Any, scene: MpmScene) -> tuple[Any, Any, Any, Any]:
     """Return the kernels (scatter, sweep, gather, move), compiled for the scene's dimension."""
     dim = scene.dim
     vector, matrix = wp.types.vector(dim, wp.float64), wp.types.matrix((dim, dim), wp.float64)
+    three_rows = wp.types.matrix((3, dim), wp.float64)
     vectors, matrices, scalars = (
         wp.array(dtype=vector),
         wp.array(dtype=matrix),
@@ -161,7 +162,7 @@ def _kernels(wp: Any, scene: MpmScene) -> tuple[Any, Any, Any, Any]:
     last, slide = wp.constant(dim - 1), wp.constant(vector(*[1.0] * (dim - 1), 0.0))
 
     @wp.func
-    def spline(f: vector) -> Any:
+    def spline(f: vector) -> three_rows:
         l = three_halves * ones - f
         c = f - ones
         r = f - half * ones
@@ -170,11 +171,11 @@ def _kernels(wp: Any, scene: MpmScene) -> tuple[Any, Any, Any, Any]:
         )
 
     @wp.func
-    def offsets(f: vector) -> Any:
+    def offsets(f: vector) -> three_rows:
         return wp.matrix_from_rows(-h * f, h * (ones - f), h * (two * ones - f))
 
     @wp.func
-    def first(x: vector) -> Any:
+    def first(x: vector) -> vector:
         base = vector()
         for a in range(dim):
             base[a] = wp.floor(x[a] * per_cell - half)
@@ -192,7 +193,7 @@ def _kernels(wp: Any, scene: MpmScene) -> tuple[Any, Any, Any, Any]:
         lam: scalars,
         momentum: node_vectors,
         node_mass: node_scalars,
-    ) -> Any:
+    ) -> None:
         p = wp.tid()
         base = first(x[p])
         f = x[p] * per_cell - base
@@ -227,7 +228,7 @@ def _kernels(wp: Any, scene: MpmScene) -> tuple[Any, Any, Any, Any]:
                         wp.atomic_add(node_mass, a + i, b + j, c + k, weight * mass[p])
 
     @wp.func
-    def node_velocity(p: vector, m: wp.float64, height: int) -> Any:
+    def node_velocity(p: vector, m: wp.float64, height: int) -> vector:
         """Return the velocity of a node after gravity and contact with the floor."""
         u = vector()
         if m > zero:
@@ -237,7 +238,7 @@ def _kernels(wp: Any, scene: MpmScene) -> tuple[Any, Any, Any, Any]:
         return u
 
     @wp.kernel
-    def sweep(momentum: node_vectors, node_mass: node_scalars, velocity: node_vectors) -> Any:
+    def sweep(momentum: node_vectors, node_mass: node_scalars, velocity: node_vectors) -> None:
         if wp.static(dim == 2):
             i, j = wp.tid()
             velocity[i, j] = node_velocity(momentum[i, j], node_mass[i, j], j)
@@ -246,7 +247,7 @@ def _kernels(wp: Any, scene: MpmScene) -> tuple[Any, Any, Any, Any]:
             velocity[i, j, k] = node_velocity(momentum[i, j, k], node_mass[i, j, k], k)
 
     @wp.kernel
-    def gather(x: vectors, velocity: node_vectors, v_next: vectors, C_next: matrices) -> Any:
+    def gather(x: vectors, velocity: node_vectors, v_next: vectors, C_next: matrices) -> None:
         p = wp.tid()
         base = first(x[p])
         f = x[p] * per_cell - base
@@ -283,7 +284,7 @@ def _kernels(wp: Any, scene: MpmScene) -> tuple[Any, Any, Any, Any]:
         C_next: matrices,
         x_next: vectors,
         F_next: matrices,
-    ) -> Any:
+    ) -> None:
         p = wp.tid()
         F_old = F[p]
         x_next[p] = x[p] + tau * v_next[p]
