@@ -72,12 +72,14 @@ def measure(quick: bool) -> dict[str, Any]:
     cases = []
     for precision in PRECISIONS:
         runs = {
-            library: _in_process(library, precision, quick, scene.steps, 1 if quick else REPEATS)
+            library: run_in_process(library, precision, quick, scene.steps, 1 if quick else REPEATS)
             for library in LIBRARIES
         }
         few = runs
         if scene.steps > COMPARED_STEPS:
-            few = {lib: _in_process(lib, precision, quick, COMPARED_STEPS, 0) for lib in LIBRARIES}
+            few = {
+                lib: run_in_process(lib, precision, quick, COMPARED_STEPS, 0) for lib in LIBRARIES
+            }
         for library, run in runs.items():
             different = differences(few[library], few["pliant"]) if library != "pliant" else {}
             cases.append({"library": library, "precision": precision, **run, **different})
@@ -102,10 +104,10 @@ def differences(run: dict[str, Any], other: dict[str, Any]) -> dict[str, float]:
     }
 
 
-def _in_process(
+def run_in_process(
     library: str, precision: str, quick: bool, steps: int, repeats: int
 ) -> dict[str, Any]:
-    """Return the numbers of a run in its own process, or why it is missing."""
+    """Return the numbers of a run of one of LIBRARIES in its own process, or why it is missing."""
     case = {
         "library": library,
         "precision": precision,
@@ -156,7 +158,7 @@ def report(numbers: dict[str, Any]) -> Report:
         f"{numbers['substeps']} substeps, {numbers['weights']:,} weights. Medians of one run, one "
         f"thread. Target: Taichi takes at least {REQUIRED_RATIO:g} times as long as Pliant.",
         "A gradient is forward and backward. The peak memory is that of the process, with "
-        "libraries and compiler. Pliant stores the state before each control step.",
+        "libraries and compiler. Pliant stores the states of all substeps.",
         "Differences from Pliant are relative to its loss and its largest entry of the gradient, "
         f"over {numbers['compared steps']} control steps; at most "
         + " and ".join(f"{TOLERANCES[name]:g} in {name}" for name in PRECISIONS)

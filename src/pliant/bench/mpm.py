@@ -1,9 +1,10 @@
 """`pliant bench mpm`: time [ns] per particle and substep of the material point method, forward and
-backward, compared with a C++ loop, Taichi and Warp on the same scenes.
+backward, compared with a C++ loop, Taichi and Warp on the same scenes; and time and memory of a
+whole gradient of a walker.
 
-Pliant runs MaterialPoint.step of a Robot and the adjoint of its substeps. The forward time stores
-only the last state. The backward time goes from the stored substeps to the gradient, without the
-run that stores them.
+Pliant runs MaterialPoint.step of a Robot and the adjoint of its substeps, in both precisions and
+with both transfers. The forward time stores only the last state. The backward time goes from the
+stored substeps to the gradient, without the run that stores them.
 """
 
 import json
@@ -19,6 +20,8 @@ from typing import Any
 import numba
 import numpy as np
 
+from pliant.bench.learning import make_scene as make_walker
+from pliant.bench.learning import run_in_process
 from pliant.bench.mpm_scene import DENSITY, POISSON, YOUNG, MpmScene, make_scene
 from pliant.bench.peers.mpm_cpp import run_with_cpp
 from pliant.bench.peers.mpm_run import MpmRun
@@ -30,6 +33,7 @@ from pliant.core import Array, PliantError
 from pliant.geometry import Box, Rectangle
 from pliant.materials import Material
 from pliant.mpm import MaterialPoint
+from pliant.mpm.reference_grid import ReferenceGrid
 from pliant.robot import Robot
 
 REPEATS = 5
@@ -42,8 +46,17 @@ PEERS: dict[str, Callable[..., MpmRun]] = {
 }
 
 
-def model_of(scene: MpmScene) -> MaterialPoint:
-    """Return a model whose particles are those of the scene."""
+# The variants of Pliant, by name in the table. The total Lagrangian transfer has another grid, so
+# its motion is compared with no other
+OWN: dict[str, dict[str, str]] = {
+    "Pliant": {},
+    "Pliant, float32": {"precision": "float32"},
+    "Pliant, total": {"transfer": "total"},
+}
+
+
+def model_of(scene: MpmScene, **options: str) -> MaterialPoint:
+    """Return a model whose particles are those of the scene, with options of MaterialPoint."""
     spacing, lower = scene.cell / 2, scene.x.min(axis=0) - scene.cell / 4
     size = tuple(np.round((np.ptp(scene.x, axis=0) + spacing) / spacing) * spacing)
     shape = (
@@ -61,32 +74,44 @@ def model_of(scene: MpmScene) -> MaterialPoint:
         contacts=[Contact(obstacle=plane(up))],
         material=Material(E=YOUNG, nu=POISSON, density=DENSITY),
     )
-    return MaterialPoint(
-        robot, dt=scene.tau * scene.substeps, cell=scene.cell, substeps=scene.substeps
-    )
+    dt, substeps = scene.tau * scene.substeps, scene.substeps
+    return MaterialPoint(robot, dt=dt, cell=scene.cell, substeps=substeps, **options)  # type: ignore[arg-type]
 
 
-def run_ours(scene: MpmScene, *, threads: int = 1, repeats: int = REPEATS) -> MpmRun:
-    """Run the scene with MaterialPoint."""
+def initial_state(model: MaterialPoint, scene: MpmScene) -> Array:
+    """Return the state of the scene."""
+    if not model.is_total:
+        return model.state(scene.x.ravel(), scene.v.ravel(), scene.C, scene.F)
+    # the velocities of the particles are affine in their positions, and so are those of the nodes
+    nodes, particles = model.body.rest.reshape(-1, scene.dim), np.c_[scene.x, np.ones(len(scene.x))]
+    affine = np.linalg.lstsq(particles, scene.v, rcond=None)[0]
+    return model.state(model.body.rest, (np.c_[nodes, np.ones(len(nodes))] @ affine).ravel())
+
+
+def run_ours(scene: MpmScene, *, name: str = "Pliant", threads: int = 1, repeats: int) -> MpmRun:
+    """Run the scene with MaterialPoint, with the options of a name of OWN."""
     numba.set_num_threads(threads)
-    model, n, dim = model_of(scene), *scene.x.shape
-    start, u = model.state(scene.x.ravel(), scene.v.ravel(), scene.C, scene.F), np.zeros(0)
-    x_bar = np.concatenate([scene.weights.ravel(), np.zeros(model.space.size - n * dim)])
+    model = model_of(scene, **OWN[name])
+    start, u = initial_state(model, scene), np.zeros(0)
+    # of the loss by the particles, or by the nodes that interpolate their positions
+    body = model.body
+    bar = body.weights.T @ scene.weights if isinstance(body, ReferenceGrid) else scene.weights
+    x_bar = np.concatenate([bar.ravel(), np.zeros(model.space.size - bar.size)])
     step = model.step(start, u)
-    seconds, positions = [], step.x[: n * dim].reshape(n, dim)
+    seconds, positions = [], model.particles(step.x).position
     for _ in range(repeats + 1):  # the first warms up
         start_time = time.perf_counter()
         model.step(start, u)
         in_place = time.perf_counter() - start_time
         seconds.append((in_place, *_gradient_times(model, step, x_bar)))
-    gradient = model.pullback(step, x_bar)[0][n * dim : 2 * n * dim].reshape(n, dim)
+    by_velocity = model.pullback(step, x_bar)[0][model.space.n_dofs :][: model.space.n_dofs]
     in_place, forward, backward = np.array(seconds[1:]).T
     return MpmRun(
-        name="Pliant",
+        name=name,
         threads=threads,
         positions=positions,
         loss=float(np.sum(scene.weights * positions)),
-        gradient=gradient,
+        gradient=by_velocity.reshape(-1, scene.dim),
         in_place=in_place,
         forward=forward,
         backward=backward,
@@ -110,8 +135,9 @@ def measure(quick: bool) -> dict[str, Any]:
     for name in ("2d", "3d"):
         scene = make_scene(name, small=quick)
         for threads in (1, 2):
-            mine = run_ours(scene, threads=threads, repeats=REPEATS)
-            cases.append(_case(scene, mine, mine))
+            own = [run_ours(scene, name=name, threads=threads, repeats=REPEATS) for name in OWN]
+            mine = own[0]
+            cases += [_case(scene, run, mine) for run in own]
             for peer, run in PEERS.items():
                 if peer == "Warp" and threads > 1:  # its CPU kernels run on one thread
                     continue
@@ -130,17 +156,20 @@ def measure(quick: bool) -> dict[str, Any]:
         "cases": cases,
         "cold": _run_in_process("cold"),
         "memory": {} if quick else _run_in_process("memory"),
+        "walker": run_in_process("pliant", "float64", quick, make_walker(quick).steps, 1),
     }
 
 
 def _case(scene: MpmScene, run: MpmRun, mine: MpmRun) -> dict[str, Any]:
     scale = 1e9 / (len(scene.x) * scene.substeps)  # [s] -> [ns] per particle and substep
-    position_difference = float(
-        np.abs(run.positions - mine.positions).max() / np.abs(mine.positions - scene.x).max()
-    )
-    gradient_difference = float(
-        np.abs(run.gradient - mine.gradient).max() / np.abs(mine.gradient).max()
-    )
+    differences = {}
+    if run.gradient.shape == mine.gradient.shape:
+        position = np.abs(run.positions - mine.positions).max()
+        gradient = np.abs(run.gradient - mine.gradient).max()
+        differences = {
+            "position difference": float(position / np.abs(mine.positions - scene.x).max()),
+            "gradient difference": float(gradient / np.abs(mine.gradient).max()),
+        }
     return {
         "scene": scene.name,
         "particles": len(scene.x),
@@ -150,8 +179,7 @@ def _case(scene: MpmScene, run: MpmRun, mine: MpmRun) -> dict[str, Any]:
             key: scale * float(np.median(getattr(run, key)))
             for key in ("in_place", "forward", "backward")
         },
-        "position difference": position_difference,
-        "gradient difference": gradient_difference,
+        **differences,
     }
 
 
@@ -231,8 +259,10 @@ def report(numbers: dict[str, Any]) -> Report:
                 f"{case['backward']:.0f}",
                 f"{case['in_place'] / mine['in_place']:.2f}x",
                 f"{case['backward'] / mine['backward']:.2f}x",
-                f"{case['position difference']:.0e}",
-                f"{case['gradient difference']:.0e}",
+                *(
+                    f"{case[key]:.0e}" if key in case else ""
+                    for key in ("position difference", "gradient difference")
+                ),
             ]
         )
     columns = [
@@ -257,6 +287,12 @@ def report(numbers: dict[str, Any]) -> Report:
         for key in ("cold", "memory")
         if "error" in numbers[key]
     ]
+    if "seconds" in numbers["walker"]:
+        m = numbers["walker"]
+        notes.append(
+            "Gradient of the walker of `pliant bench learning`, with stored substeps: "
+            f"{m['seconds'][0]:.2f} s, peak memory {m['gigabytes']:.2f} GB."
+        )
     if "gigabytes" in numbers["memory"]:
         m = numbers["memory"]
         notes.append(
@@ -266,7 +302,8 @@ def report(numbers: dict[str, Any]) -> Report:
     notes.append(
         "Medians of one run, per particle and substep. Forward stores the last state only. "
         "Backward excludes the run that stores the states. Differences from Pliant are relative "
-        "to the largest displacement and gradient. Warp runs on one thread."
+        "to the largest displacement and gradient. Warp runs on one thread. The total Lagrangian "
+        "transfer has another grid, so its motion is compared with no other."
     )
     return Report(tables=[("Material point method", columns, rows)], notes=notes, numbers=numbers)
 
