@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
+from pliant.bodies import PointMass
 from pliant.core import InputError
 from pliant.papers import paper003, papers, reproduce
+from pliant.papers.explicit_integration import ExplicitRod, rotated_rod
+from pliant.robot import Robot
 
 
 def test_newton_ddp_and_ipopt_converge_to_one_optimum():
@@ -42,6 +45,28 @@ def test_problem_sizes_match_table_1():
     np.testing.assert_allclose(
         [mu[0], lam[0], rod.density[0]], [21149.0, 98696.0, 34.722], rtol=1e-9
     )
+
+
+def test_largest_frequency_of_the_rod_limits_symplectic_steps():
+    """Explicit Euler fails with every step, symplectic Euler above 2 / omega only."""
+    rod = rotated_rod()
+    limit = 2.0 / rod.largest_frequency()
+    stable, intact = rod.largest_displacements(0.5 * limit, symplectic=True)
+    assert intact
+    assert stable.max() < 0.24  # [m] half the length of the rod
+    for dt, symplectic in ((1.05 * limit, True), (0.025, False), (0.5 * limit, False)):
+        sizes, intact = rod.largest_displacements(dt, symplectic=symplectic)
+        assert not intact
+        assert len(sizes) < 20
+
+
+def test_symplectic_steps_of_a_free_fall_match_their_closed_form():
+    """After n steps a mass has fallen by g h^2 n (n + 1) / 2."""
+    robot = Robot(shape=PointMass(points=[[0.0, 0.0]]), gravity=(0.0, -9.81))
+    mass = ExplicitRod(robot=robot, controls=np.zeros(0))
+    sizes, intact = mass.largest_displacements(1e-3, symplectic=True)
+    assert intact
+    assert sizes[-1] == pytest.approx(0.5 * 9.81 * (1.0 + 1e-3), rel=1e-12)
 
 
 def test_unknown_paper_raises(tmp_path):

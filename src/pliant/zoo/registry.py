@@ -48,6 +48,7 @@ from pliant.zoo.experiments import (
     swimmer_plan,
     swimmer_ppo,
     whip,
+    whip_feedback,
 )
 
 EXPERIMENTS = {
@@ -63,6 +64,7 @@ EXPERIMENTS = {
         block_drop.EXPERIMENT,
         *pendulum.EXPERIMENTS,
         *whip.EXPERIMENTS,
+        whip_feedback.EXPERIMENT,
         *lay_cloth.EXPERIMENTS,
         mpm_bounce.EXPERIMENT,
         mpm_beam.EXPERIMENT,
