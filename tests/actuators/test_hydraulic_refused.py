@@ -147,13 +147,6 @@ def test_liquid_weight_does_not_replace_a_support(raises_clear_error):
         )
 
 
-def test_hydraulic_on_particles_is_rejected(raises_clear_error):
-    raises_clear_error(
-        lambda: pl.MaterialPoint(bag(), dt=0.01, cell=0.05),
-        "Actuator 'pump'.*Particles has no cavities",
-    )
-
-
 FILE = """
 gravity = [0, 0, -9.81]
 [geometry]

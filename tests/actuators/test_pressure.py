@@ -278,7 +278,3 @@ def test_pressure_on_body_without_cavities_is_rejected(raises_clear_error):
     raises_clear_error(
         lambda: Equations(robot=pebbles).potentials, "Actuator 'air'.*PointMass has no cavities"
     )
-    raises_clear_error(
-        lambda: pl.MaterialPoint(bag(), dt=0.01, cell=0.05),
-        "Actuator 'air'.*Particles has no cavities",
-    )

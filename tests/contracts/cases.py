@@ -622,6 +622,29 @@ ROBOTS: dict[str, Case] = {
         control=(0.01, -0.005, 0.2),
         rules=("MaterialPoint", "MaterialPoint total"),
     ),
+    "particles pressure plane": Case(
+        robot=bag(2, 1, "neo-hookean", damping=pl.Damping(mass=0.8, stiffness=0.002)),
+        control=(4e3,),
+        design=("body.E", "cells.nu", "actuators.air.strength", "damping.stiffness"),
+        rules=("MaterialPoint", "MaterialPoint total"),
+    ),
+    "particles volume box": Case(
+        robot=bag(3, 1, "fixed-corotated", drive="volume", bulk=2e5),
+        control=(1.2,),
+        design=("body.E", "body.density", "actuators.air.bulk"),
+        rules=("MaterialPoint", "MaterialPoint total"),
+    ),
+    "particles gas plane": Case(
+        robot=bag(2, 1, "linear-corotated", drive="gas"),
+        control=(1.1,),
+        rules=("MaterialPoint", "MaterialPoint total"),
+    ),
+    "particles liquid plane": Case(
+        robot=bag(2, 1, "neo-hookean", fluid=Hydraulic, drive="volume", bulk=2e5),
+        control=(1.1,),
+        design=("body.E", "body.density", "gravity.x", "gravity.y", "actuators.air.bulk"),
+        rules=("MaterialPoint", "MaterialPoint total"),
+    ),
     # A cable that pushes
     "continued plane-1": Case(
         robot=solid(

@@ -27,7 +27,7 @@ from pliant.actuators.pressure import (
     check_self_intersection,
     check_strength,
 )
-from pliant.bodies import AttachableBody, Solid
+from pliant.bodies import AttachableBody, MeshedBody
 from pliant.core import Array, InputError, Param, finite_array, require_positive
 from pliant.hydrostatics.volume_moments import first_moment
 from pliant.materials import DENSITY, GRAVITY
@@ -125,7 +125,7 @@ def liquid_of(
 def check_cavities_distinct(actuators: Mapping[str, Any], body: AttachableBody) -> None:
     """Raise `InputError` if two actuators fill the same cavity: its volume, weight and mass would
     be counted twice."""
-    if not isinstance(body, Solid):
+    if not isinstance(body, MeshedBody):
         return
     cavities = {
         name: cavity

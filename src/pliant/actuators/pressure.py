@@ -10,7 +10,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from pliant.actuators.polyline import Polyline
-from pliant.bodies import AttachableBody, Solid, positive_parameter, unit_gradient
+from pliant.bodies import (
+    AttachableBody,
+    MeshedBody,
+    Solid,
+    positive_parameter,
+    unit_gradient,
+)
 from pliant.core import (
     Array,
     InputError,
@@ -116,24 +122,21 @@ def attach_fluid(
 ) -> "AttachedPressure":
     """Return the Potential of a fluid without weight in a cavity. Raises `InputError` if there is
     no such closed cavity."""
-    if not isinstance(body, Solid):
+    if not isinstance(body, MeshedBody):
         raise InputError(
             f"{type(body).__name__} has no cavities for a fluid; give the robot a shape or a mesh "
-            "with a closed void, and simulate it as a solid."
+            "with a closed void."
         )
     if cavity not in body.mesh.surfaces:
         raise unknown_name_error(cavity, list(body.mesh.surfaces), suggest_cavities(body.mesh))
     points, facets = body.mesh.points, body.mesh.facets(cavity)
     check_cavity(cavity, body.mesh)
     nodes = facets.ravel()
-    weights = sp.csr_matrix(
-        (np.ones(nodes.size), (np.arange(nodes.size), nodes)), shape=(nodes.size, len(points))
-    )
     depth = body.thickness if body.dim == 2 else 1.0
     form = -depth * volume_form(body.dim, body.mesh.order)  # the facets point into the cavity
     centre = points[np.unique(nodes)].mean(axis=0)  # origin of y, to reduce rounding errors
     return AttachedPressure(
-        weights=weights,
+        weights=_wall_weights(body, nodes),
         offset=np.tile(-centre, (nodes.size, 1)),
         points_per_block=facets.shape[1],
         form=form,
@@ -143,6 +146,16 @@ def attach_fluid(
         depth=depth,
         strength=strength,
     )
+
+
+def _wall_weights(body: MeshedBody, nodes: Array) -> sp.csr_matrix:
+    """Return the weights (k, n_nodes) of the body's unknowns in nodes (k,) of its mesh. Those of a
+    solid are its unknowns; those of particles are material points."""
+    if isinstance(body, Solid):
+        at = (np.arange(nodes.size), nodes)
+        return sp.csr_matrix((np.ones(nodes.size), at), shape=(nodes.size, len(body.mesh.points)))
+    distinct, which = np.unique(nodes, return_inverse=True)
+    return body.locate(body.mesh.points[distinct])[which]
 
 
 def check_cavity(name: str, mesh: Mesh) -> None:
@@ -178,7 +191,7 @@ def check_cavity(name: str, mesh: Mesh) -> None:
 def check_self_intersection(body: AttachableBody, cavity: str) -> None:
     """Raise `InputError` if the wall of a cavity in space intersects or touches itself. Curved
     walls are not checked."""
-    assert isinstance(body, Solid)  # only solids have cavities
+    assert isinstance(body, MeshedBody)  # only these have cavities
     points, facets = body.mesh.points, body.mesh.facets(cavity)
     if body.dim == 2 or _is_curved(points[facets]):
         return

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from pliant.bodies.assembly import Viscosity
 from pliant.core import Array, InputError, nearest
+from pliant.geometry import Mesh
 from pliant.materials import moduli
 
 NO_VISCOSITY = Viscosity(0.0, 0.0, np.zeros((1, 2)), np.zeros((1, 1, 9)))
@@ -155,6 +156,20 @@ class CellBody(AttachableBody, Protocol):
     def cell_centres(self) -> Array:
         """(n_cells, dim) [m] at rest."""
         ...
+
+
+@runtime_checkable
+class MeshedBody(Protocol):
+    """A body that fills a mesh, whose closed voids may hold a fluid."""
+
+    @property
+    def mesh(self) -> Mesh: ...
+    @property
+    def thickness(self) -> float:
+        """[m] out-of-plane depth of a 2D body; unused in 3D."""
+        ...
+
+    def locate(self, points: Array) -> sp.csr_matrix: ...
 
 
 @runtime_checkable

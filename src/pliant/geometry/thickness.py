@@ -1,4 +1,4 @@
-"""Thickness of a body, and the number of cells across it."""
+"""Thickness of a body and the number of cells across it, and the width of its cavities."""
 
 from dataclasses import dataclass
 
@@ -35,6 +35,17 @@ def measure_thickness(mesh: Mesh) -> Thickness:
     start = corners[chosen].mean(axis=1)
     length = far * _first_hits(corners, start, start - far * normals / area[:, None])
     return Thickness(length=length, cells=np.maximum(1.0, np.round(length / height)), area=area)
+
+
+def cavity_width(mesh: Mesh, name: str) -> float:
+    """Return the median distance [m] from the wall of a cavity to the opposite wall, by rays along
+    the normal from at most 200 facets, treated as straight."""
+    corners = mesh.points[mesh.facets(name)[:, : mesh.dim]]
+    chosen = np.unique(np.linspace(0, len(corners) - 1, MAX_FACETS).astype(int))
+    normals = _area_vectors(corners[chosen])  # they point into the cavity
+    normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+    start, far = corners[chosen].mean(axis=1), 1.01 * mesh.size
+    return far * float(np.median(_first_hits(corners, start, start + far * normals)))
 
 
 def _area_vectors(corners: Array) -> Array:

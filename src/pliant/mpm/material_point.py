@@ -45,6 +45,7 @@ from pliant.mpm.node_contacts import NodeContacts
 from pliant.mpm.particle_forces import (
     ParticleForce,
     highest_frequency,
+    liquid_mass,
     particle_potentials,
     with_values,
 )
@@ -54,6 +55,7 @@ from pliant.mpm.particle_model import (
     checked_substeps,
     sample_body,
     stable_substep,
+    warn_of_narrow_cavities,
 )
 from pliant.mpm.particles import Particles, extreme_particles
 from pliant.mpm.reference_grid import ReferenceGrid
@@ -151,6 +153,7 @@ class MaterialPoint:
                 f"There is no transfer '{self.transfer}'; {nearest(self.transfer, TRANSFERS)}"
             )
         object.__setattr__(self, "body", self._made_body())
+        warn_of_narrow_cavities(self.robot, self.body.mesh, self.cell)
         substeps = checked_substeps(self.robot, self.body, self.dt, self.cell, self.substeps)
         object.__setattr__(self, "substeps", substeps)
         for part in (
@@ -428,11 +431,14 @@ class MaterialPoint:
         for actuator, (_, part) in zip(robot.actuators.values(), self._controls, strict=True):
             if isinstance(actuator, StressActuator):
                 strengths[part] = actuator.strength
-        data, node_mass = self._cast(particle_data), np.zeros(0)
+        node_mass, liquid = np.zeros(0), liquid_mass(forces, self.space.n_dofs // self.dim)
+        if not self.is_total:
+            particle_data = particle_data._replace(mass=particle_data.mass + liquid)
+        data = self._cast(particle_data)
         sorted_data = data
         if isinstance(self.body, ReferenceGrid):
             sorted_data = ParticleData(*(part[self.body.order] for part in data))
-            node_mass = self.body.node_masses(particle_data.mass)
+            node_mass = self.body.node_masses(particle_data.mass) + liquid
         return ParticleCoefficients(
             fields=fields,
             particle_data=data,

@@ -9,7 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from pliant.actuators.cable import AttachedCable, add_cable_forces, add_cable_forces_vjp
+from pliant.actuators.hydraulic import AttachedLiquid, check_cavities_distinct, liquid_of
 from pliant.actuators.muscle import StressActuator
+from pliant.actuators.pressure import AttachedPressure
 from pliant.bodies import Potential, hessian_times, parameters_of, with_own_values
 from pliant.core import Array
 from pliant.mpm.grid import node_weights
@@ -21,13 +23,15 @@ from pliant.robot.actuation import for_each_actuator
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ParticlePotential:
-    """A potential on particles, with the weights of its points in these particles."""
+    """A potential on particles, with the weights of its points in these particles. The weight of a
+    liquid also has the mass that moves with the particles."""
 
     group: str  # of its parameters, such as "actuators.line"
     potential: Potential
     part: slice  # its controls
     particles: Array  # (k,)
     weights: sp.csr_matrix  # (n_points, k)
+    liquid_mass: Array | None = None  # (n,) [kg]
 
     @cached_property
     def _transposed_weights(self) -> sp.csr_matrix:
@@ -40,6 +44,10 @@ class ParticlePotential:
         """Add the force [N] at positions (n, dim) to `force` (n, dim)."""
         y = self.weights @ position[self.particles] + self.potential.offset
         force[self.particles] -= self._transposed_weights @ self.potential.gradient(y, u[self.part])
+        if self.liquid_mass is not None:
+            # gravity acts on every mass, but the weight of the liquid is the pressure on its wall
+            liquid: Any = self.potential
+            force -= (self.liquid_mass[:, None] * liquid.gravity).astype(force.dtype)
 
     def add_vjp(self, position: Array, u: Array, bar: Array, position_bar: Array) -> Array:
         """Add the gradient of bar (n, dim) . force by the positions to `position_bar`. Return the
@@ -132,7 +140,7 @@ def parameter_gradient(
     dy = force.weights @ bar[force.particles]
     moved = force.weight_change(name)
     if moved is None:
-        return -float(np.sum(slope * dy))
+        return -float(np.sum(slope * dy)) - _by_gravity_of_liquid(force, name, bar)
     weights, offset = moved
     slope = slope + hessian_times(
         potential, y, u[force.part], weights @ position[force.particles] + offset
@@ -141,11 +149,21 @@ def parameter_gradient(
     return -float(np.sum(slope * dy) + np.sum(forces * (weights @ bar[force.particles])))
 
 
+def _by_gravity_of_liquid(force: ParticleForce, name: str, bar: Array) -> float:
+    """Return the gradient of bar (n, dim) . the gravity on the mass of a liquid, by a component of
+    gravity; zero for other forces."""
+    if not isinstance(force, ParticlePotential) or force.liquid_mass is None:
+        return 0.0
+    return float(force.liquid_mass @ bar[:, "xyz".index(name)])
+
+
 def particle_potentials(
     robot: Robot, body: Particles | ReferenceGrid, design: Collection[str] = ()
 ) -> list[ParticleForce]:
     """Return the potentials of the actuators that act on a few particles, not by stress, with the
-    names of the active parameters."""
+    names of the active parameters, and then the weights of liquids. Raises InputError if two
+    actuators fill the same cavity."""
+    check_cavities_distinct(robot.actuators, body)
     made = for_each_actuator(
         robot,
         lambda actuator: None if isinstance(actuator, StressActuator) else actuator.attach(body),
@@ -156,7 +174,25 @@ def particle_potentials(
         )
         for name, (potential, part) in zip(robot.actuators, made, strict=True)
         if potential is not None
-    ]
+    ] + _liquids(robot, body)
+
+
+def _liquids(robot: Robot, body: Particles | ReferenceGrid) -> list[ParticleForce]:
+    """Return the weights of the liquids in cavities, under the robot's gravity."""
+    made = for_each_actuator(robot, lambda actuator: liquid_of(actuator, body, robot.gravity))
+    return [_liquid_on_particles(one) for one, _ in made if one is not None]
+
+
+def _liquid_on_particles(liquid: AttachedLiquid) -> ParticlePotential:
+    force = _on_particles("gravity", liquid, slice(0, 0))
+    assert isinstance(force, ParticlePotential)
+    return replace(force, liquid_mass=liquid.mass)
+
+
+def liquid_mass(forces: Collection[ParticleForce], size: int) -> Array:
+    """Return the mass (size,) [kg] of all liquids that moves with each particle or node."""
+    found = (getattr(force, "liquid_mass", None) for force in forces)
+    return np.asarray(sum((mass for mass in found if mass is not None), np.zeros(size)))
 
 
 def highest_frequency(
@@ -167,15 +203,11 @@ def highest_frequency(
     mass: Array,
 ) -> float:
     """Return the highest angular frequency [rad/s] of the potentials on the grid, for masses (n,)
-    [kg] of the particles, by power iteration on their stiffness at rest with taut cables."""
+    [kg] of the particles, by power iteration on their stiffness at rest with taut cables and full
+    chambers."""
     if not potentials:
         return 0.0
-    low, neutral, at = (
-        robot.control_limits()[0],
-        robot.neutral_controls(),
-        body.rest.reshape(-1, body.dim),
-    )
-    u = np.where(np.isfinite(low), low, neutral - 0.01 * np.maximum(np.abs(neutral), 1.0))
+    u, at = _stiffest_controls(potentials, robot), body.rest.reshape(-1, body.dim)
     W, node_mass = _node_inertia(body, cell, mass)
     x, size = np.random.default_rng(0).standard_normal(at.shape), 0.0
     for _ in range(30):
@@ -188,6 +220,19 @@ def highest_frequency(
         if size == 0.0:
             break
     return float(np.sqrt(size))
+
+
+def _stiffest_controls(potentials: list[ParticleForce], robot: Robot) -> Array:
+    """Return the controls at which the potentials are stiffest within the limits of the robot: the
+    lower ones of cables, the upper ones of fluids. Without a limit they are close to neutral."""
+    (low, high), neutral = robot.control_limits(), robot.neutral_controls()
+    change = 0.01 * np.maximum(np.abs(neutral), 1.0)
+    u = np.where(np.isfinite(low), low, neutral - change)
+    for force in potentials:
+        if isinstance(force.potential, AttachedPressure):
+            part = force.part
+            u[part] = np.where(np.isfinite(high[part]), high[part], neutral[part] + change[part])
+    return u
 
 
 def _node_inertia(

@@ -4,9 +4,12 @@ import warnings
 
 import numpy as np
 
+from pliant.actuators.hydraulic import cavity_of
 from pliant.bodies import MaterialFields
 from pliant.core import InputError, is_integer, quoted
+from pliant.geometry import Mesh
 from pliant.geometry.particle_sampling import sample_particles
+from pliant.geometry.thickness import cavity_width
 from pliant.mpm.particle_forces import highest_frequency, particle_potentials
 from pliant.mpm.particles import Particles
 from pliant.mpm.reference_grid import ReferenceGrid
@@ -15,6 +18,7 @@ from pliant.robot import Robot
 STABLE_FRACTION = 0.9  # of a cell that a pressure wave may cross in a substep; more is unstable
 DEFAULT_FRACTION = 0.5  # the fraction that the default number of substeps uses
 COSTLY_RATIO = 10  # damped over undamped substeps, above which stiffness damping warns
+NARROW = 3.0  # [cells] between the walls of a cavity, below which the grid joins them
 
 
 def sample_body(robot: Robot, cell: float, per_cell: int, seeding: str, rng_seed: int) -> Particles:
@@ -57,6 +61,21 @@ def sample_body(robot: Robot, cell: float, per_cell: int, seeding: str, rng_seed
             "cannot bend well; take a quarter of its thickness."
         )
     return body
+
+
+def warn_of_narrow_cavities(robot: Robot, mesh: Mesh, cell: float) -> None:
+    """Warn if the walls of a cavity with a fluid are so close that the grid joins them."""
+    for name, actuator in robot.actuators.items():
+        cavity = cavity_of(actuator)
+        if cavity is None or cavity not in mesh.surfaces:
+            continue
+        width = cavity_width(mesh, cavity)
+        if width < 0.999 * NARROW * cell:
+            warnings.warn(
+                f"Actuator '{name}': the cavity '{cavity}' is about {width:.2g} m wide, and the "
+                f"grid joins walls that are closer than {NARROW:g} cells of {cell:g} m; take "
+                f"cell={width / NARROW:.2g} or less."
+            )
 
 
 def stable_substep(

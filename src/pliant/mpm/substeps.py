@@ -94,9 +94,10 @@ def gradient_by_parameters(
             f"gravity.{axis}": np.array([tau * decay * bar])
             for axis, bar in zip("xyz", by_gravity_velocity, strict=True)
         },
-        **{name: np.array([value]) for name, value in by_forces.items()},
         **model.by_strength(by_strength),
     }
+    for name, value in by_forces.items():  # gravity also acts on liquids
+        others[name] = others.get(name, np.zeros(1)) + value
     return model.variables.fields_vjp(
         E if len(E) else np.zeros(n), nu if len(nu) else np.zeros(n), mass * data.volume, others
     )
