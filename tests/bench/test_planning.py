@@ -2,7 +2,8 @@
 
 import pytest
 
-from pliant.bench.planning import METHODS, case, exponent, problem, report
+from pliant.bench.planning import BODIES, METHODS, case, exponent, problem, report
+from pliant.planners.newton_planner import check_second_order
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -11,6 +12,11 @@ def test_every_method_is_measured(method):
     assert found["seconds"] > 0.0
     assert found["iterations"] >= 1
     assert found["cost"] <= problem("rod", 4).value(*_standing("rod"))
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_every_body_of_the_benchmark_has_second_derivatives(body):
+    check_second_order(problem(body, 4), True)  # raises InputError otherwise
 
 
 def _standing(body):

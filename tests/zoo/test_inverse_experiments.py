@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import pliant as pl
-from pliant.hydrostatics import volume_properties
+from pliant.hydrostatics import column_weights, hydrostatic_load, volume_properties
 from pliant.zoo.experiments import cylinder_air_water as cylinder
 from pliant.zoo.experiments import finger_inverse as finger
 from pliant.zoo.experiments import pendulum_hydraulic as pendulum
@@ -165,6 +165,19 @@ def test_settled_pose_is_the_equilibrium_found_from_rest():
 
 
 # The pendulum
+
+
+def test_walls_of_the_chambers_enclose_their_volumes():
+    """Columns and the exact pressure of each chamber have the weight of 10 ml of water."""
+    robot = pendulum.pendulum(find("pendulum-hydraulic").resolve_settings(quick=True))
+    gravity = np.asarray(robot.gravity)
+    for k in range(pendulum.CAVITIES):
+        points, triangles = pendulum.wall_surface(robot, k, robot.body().rest)
+        exact = hydrostatic_load(points, triangles, density=1000.0, gravity=gravity)
+        columns = column_weights(points, triangles, grid=100, density=1000.0, gravity=gravity)
+        weight = exact.forces.sum(axis=0) @ gravity / np.linalg.norm(gravity)
+        assert weight == pytest.approx(9.81 * 0.01, rel=0.1)
+        assert columns.weights.sum() == pytest.approx(weight, rel=1e-3)
 
 
 def test_pendulum_extends_contracts_and_bends_to_each_side():

@@ -32,7 +32,8 @@ def make_task(kind: str, settings: Mapping[str, Setting]) -> PlanningTask:
     """Return the task that brings both lower corners of a sheet to its targets."""
     steps, time = int(settings["steps"]), float(settings["time"])
     divisions = (1, int(settings["across"]), int(settings["along"]))
-    robot = thin_cloth(divisions=divisions) if kind == "thin" else cloth(divisions=divisions)
+    make_robot = thin_cloth if kind == "thin" else cloth
+    robot = make_robot(divisions=divisions, friction=float(settings["friction"]))
     rest, targets = robot.body().rest, TARGETS[kind]
     goals = [
         Goal(
@@ -120,6 +121,7 @@ EXPERIMENTS = [
             "time": time,
             "across": DIVISIONS[kind][0],
             "along": DIVISIONS[kind][1],
+            "friction": 0.5,
         },
         quick=QUICK[kind],
     )

@@ -5,10 +5,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from pliant.bodies import Solid
+from pliant.core import Array
 from pliant.dynamics import Quasistatic, equilibrium
+from pliant.hydrostatics import column_weights, hydrostatic_load
 from pliant.report import Plot
 from pliant.robot import Robot
 from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
+from pliant.zoo.experiments.cylinder_air_water import wall_points
 from pliant.zoo.inverse_tasks import (
     CONTROL_RATE,
     TargetTask,
@@ -22,6 +26,7 @@ from pliant.zoo.inverse_tasks import (
     visit_targets,
 )
 from pliant.zoo.robots import hydraulic_pendulum
+from pliant.zoo.timing import timed
 
 # Fractions of the control ranges, from the chamber towards x, whose equilibria define the targets
 TARGET_CONTROLS: Mapping[str, tuple[float, ...]] = {
@@ -33,6 +38,8 @@ TARGET_CONTROLS: Mapping[str, tuple[float, ...]] = {
 }
 UNREACHABLE_OFFSET = (0.03, 0.0, 0.0)  # [m] from the initial position
 VIEW = (-70.0, 10.0)  # [degrees]
+CAVITIES, WATER = 4, 1000.0  # number of chambers, density [kg/m^3]
+GRID, PAPER_WEIGHT_TIME = 200, "< 2.1, GPU"  # columns along each side, time [ms] of the paper
 INITIAL_FRACTION = 0.45  # of the control range, so that the pendulum can also contract
 
 
@@ -104,7 +111,41 @@ def pendulum_metrics(target_task: TargetTask, result: TargetTaskResult) -> dict[
     return {
         **target_metrics(target_task, result),
         **{name: Metric(value=value, unit="mm") for name, value in distances.items()},
+        **weight_time_metrics(target_task.robot, result.states[-1]),
     }
+
+
+def weight_time_metrics(robot: Robot, q: Array) -> dict[str, Metric]:
+    """Return the computing times [ms] of the weight of all four cavities at positions q (n_dofs,),
+    by columns as in the paper and by the exact pressure."""
+    walls = [wall_surface(robot, k, q) for k in range(CAVITIES)]
+    gravity = np.asarray(robot.gravity, float)
+
+    def columns() -> None:
+        for points, triangles in walls:
+            column_weights(
+                points, triangles, grid=GRID, density=WATER, gravity=gravity, check=False
+            )
+
+    def exact() -> None:
+        for points, triangles in walls:
+            hydrostatic_load(points, triangles, density=WATER, gravity=gravity)
+
+    return {
+        f"weight of the four cavities, {GRID}^2 columns": Metric(
+            value=timed(columns), unit="ms", paper=PAPER_WEIGHT_TIME
+        ),
+        "weight of the four cavities, exact": Metric(value=timed(exact), unit="ms"),
+        "triangles of the four cavities": Metric(value=sum(len(wall[1]) for wall in walls)),
+    }
+
+
+def wall_surface(robot: Robot, k: int, q: Array) -> tuple[Array, Array]:
+    """Return the wall of the k-th chamber as points (n, 3) [m] and triangles."""
+    body = robot.body()
+    assert isinstance(body, Solid)
+    points, triangles = wall_points(body, f"chamber 1-{k + 1}")
+    return body.locate(points) @ q.reshape(-1, 3), triangles
 
 
 def position_plots(result: TargetTaskResult) -> list[Plot]:

@@ -67,8 +67,9 @@ def thin_cloth(
     *,
     divisions: tuple[int, int, int] = (1, 3, 14),
     size: tuple[float, float, float] = (0.015, 0.09, 0.42),
+    friction: float = 0.5,
 ) -> Robot:
-    """Return a foam strip that hangs from the right arm above a table.
+    """Return a foam strip that hangs from the right arm above a table with friction.
 
     It has 120 nodes by default.
     """
@@ -82,7 +83,7 @@ def thin_cloth(
         order=1,
         material=from_moduli(mu=35714.0, kappa=166667.0, density=50.71),
         gravity=GRAVITY,
-        contacts=[TABLE],
+        contacts=[_table(friction)],
         actuators={"right": Gripper(surface="z+", frame=arm)},
         effectors=_lower_corners(origin, size),
     )
@@ -92,8 +93,10 @@ def cloth(
     *,
     divisions: tuple[int, int, int] = (1, 7, 9),
     size: tuple[float, float, float] = (0.02, 0.36, 0.4),
+    friction: float = 0.5,
 ) -> Robot:
-    """Return a foam sheet that hangs by its upper corners from both arms above a table.
+    """Return a foam sheet that hangs by its upper corners from both arms above a table with
+    friction.
 
     It has 160 nodes by default.
     """
@@ -121,7 +124,7 @@ def cloth(
         surfaces=patches,
         material=from_moduli(mu=35714.0, kappa=166667.0, density=50.588),
         gravity=GRAVITY,
-        contacts=[TABLE],
+        contacts=[_table(friction)],
         actuators={side: Gripper(surface=f"{side} grip", frame=arm) for side, arm in arms.items()},
         effectors={
             **_lower_corners(origin, size),
@@ -130,7 +133,10 @@ def cloth(
     )
 
 
-TABLE = Contact(obstacle=plane((0.0, 0.0, 1.0)), stiffness=5e4, layer=0.02, friction=0.5)
+def _table(friction: float) -> Contact:
+    """Return the contact with the table at z = 0."""
+    ground = plane((0.0, 0.0, 1.0))
+    return Contact(obstacle=ground, stiffness=5e4, layer=0.02, friction=friction)
 
 
 def _lower_corners(origin: Any, size: Any) -> dict[str, Effector]:
