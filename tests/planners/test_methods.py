@@ -33,6 +33,7 @@ METHODS = {
     "gauss_newton adjoint": partial(gauss_newton, route="adjoint"),
     "gauss_newton forward": partial(gauss_newton, route="forward"),
     "gauss_newton riccati": partial(gauss_newton, route="riccati"),
+    "gauss_newton reduced": partial(gauss_newton, route="reduced"),
     "newton": newton,
     "newton first order": partial(newton, second_order=False),
     "ddp": partial(ddp, second_order=True),

@@ -541,6 +541,8 @@ class ImplicitModel(RobotModel):
         (n_dofs, k)."""
         variables = self.equations.variables
         out = np.zeros((len(variables.is_other), y.shape[1]))
+        if not len(out):
+            return out
         if variables.material_names:
             out += map_columns(lambda row: (self._material_vjp(t, row),), y)[0]
         out[variables.is_other] = implicit_columns(self, t).T @ y

@@ -421,6 +421,8 @@ class SemiImplicit(RobotModel):
         """Return the transpose (n_params, k) of `_parameters_jvp`."""
         variables = self.equations.variables
         out = np.zeros((len(variables.is_other), y.shape[1]))
+        if not len(out):
+            return out
         if variables.material_names:
             out += map_columns(lambda row: (self._material_vjp(t, row),), y)[0]
         out[variables.is_other] = semi_implicit_columns(self, t).T @ y

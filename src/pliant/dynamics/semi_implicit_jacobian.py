@@ -131,13 +131,20 @@ class StateJacobian:
         """The body's Jacobian (n_dofs, n_dofs) for many columns: h K of the free and -D of the held
         unknowns, h^2 dK/dq w + h dD/dq w of all."""
         body, h, m = self._body, self.dt, self._viscous_moduli
-        held = self.equations.held[self.sums.dofs][:, None, :].astype(float)
+        held = self.equations.held[self.sums.dofs]
         K, T = body.cell_stiffness_and_derivative(self.q, self.coefficients.fields, self.w)
-        blocks = h * (1.0 - held) * K + h * h * T
+        near = np.flatnonzero(held.any(axis=1))  # the cells with held nodes
+        columns = held[near][:, None, :]
+        T *= h
+        K[near] = np.where(columns, 0.0, K[near])
+        K += T
         if m is not None:
-            blocks += h * body.cell_viscous_derivatives(self.q, self.w, m)
-            blocks -= held * body.cell_viscous_matrices(self.q, self.q, m) if held.any() else 0.0
-        return self.sums.matrix(blocks)
+            K += body.cell_viscous_derivatives(self.q, self.w, m)
+        K *= h
+        if m is not None and len(near):
+            D = body.cell_viscous_matrices(self.q, self.q, m)
+            K[near] -= np.where(columns, D[near], 0.0)
+        return self.sums.matrix(K)
 
     # Friction
 

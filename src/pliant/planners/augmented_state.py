@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from pliant.core import Array, InputError, ReducedDynamics
+from pliant.core import Array, InputError, Linearization, ReducedDynamics
 from pliant.problem import Observation, Problem
 
 
@@ -140,6 +140,25 @@ class AugmentedState:
         for j in range(2, back + 1):
             Az[self._observation_slice(j), self._observation_slice(j - 1)] = np.eye(E.shape[0])
         return Az, Bz
+
+    def vjp(self, lin: Linearization, bars: Array) -> tuple[Array, Array]:
+        """Return the gradients (size, r) by z and (n_controls, r) by u before a step.
+
+        `bars` (size, r) are those after the step. The matrices of `dynamics` are not formed.
+        """
+        _, E, back = self._past
+        n, m = self.n_state, self.problem.model.n_controls
+        out = np.zeros(bars.shape)
+        out[:n], by_u, _ = lin.vjp(bars[:n])
+        if self.n_past_controls:
+            by_u = by_u + bars[n : n + m]
+            end = n + self.n_past_controls * m
+            out[n : end - m] = bars[n + m : end]
+        if back and E.shape[0]:
+            first, rows = self._observation_slice(1).start, E.shape[0]
+            out[:n] += E.T @ bars[first : first + rows]
+            out[first : len(out) - rows] = bars[first + rows :]
+        return out, by_u
 
     @cached_property
     def _observations_by_step(self) -> dict[int, list[Observation]]:

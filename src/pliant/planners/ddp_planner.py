@@ -4,8 +4,10 @@ The state is augmented by past controls and observations (augmented_state.py). W
 derivatives of the dynamics the method is iLQR. Limits on controls, rates and accelerations hold at
 every step. A control at its limit follows the limit, which depends on past controls. For a
 condensed model [Menager2024] the backward pass uses only the effectors, and each forward pass
-simulates the full model. The regulariser is then the weight of a proximal term. Constraints are
-handled by the augmented Lagrangian method (augmented_lagrangian.py).
+simulates the full model. The regulariser is then the weight of a proximal term. For a large body,
+iLQR works with reduced horizons (horizon_reduction.py), so its gains cost about as much as an
+iteration of gauss_newton. Constraints are handled by the augmented Lagrangian method
+(augmented_lagrangian.py).
 """
 
 from dataclasses import dataclass
@@ -17,8 +19,10 @@ from pliant.core import Array, InputError, Linearizable, TwiceDifferentiable, co
 from pliant.planners.augmented_lagrangian import plan_with_constraints
 from pliant.planners.augmented_state import AugmentedState
 from pliant.planners.evaluation import NOT_FINITE, Evaluation, evaluate
+from pliant.planners.horizon_reduction import expand_gains
 from pliant.planners.linear_quadratic import LinearQuadraticModel, control_step_bounds
 from pliant.planners.newton_planner import check_second_order
+from pliant.planners.operation_counts import reduction_pays_off
 from pliant.planners.options import with_progress
 from pliant.planners.plan_result import (
     INTERRUPTED,
@@ -27,6 +31,8 @@ from pliant.planners.plan_result import (
     SearchLog,
     has_approximate_derivatives,
 )
+from pliant.planners.reduced_model import ReducedStages
+from pliant.planners.reduced_search import HorizonReducer
 from pliant.planners.riccati import QuadraticModel, linearise_stages, stage_cost
 from pliant.planners.riccati_kernels import backward_pass, backward_step
 from pliant.planners.trust_region import project_to_limits
@@ -131,6 +137,11 @@ def _iterate(
 ) -> Plan:
     layout, options = AugmentedState(problem=problem), log.options
     approximate = has_approximate_derivatives(problem.model)
+    reducer = (
+        HorizonReducer(problem=problem)
+        if not second_order and reduction_pays_off(problem)
+        else None
+    )
     damping.growth = 100.0 if approximate else 10.0  # each trial simulates the full model
     while log.iterations_done < options.iterations:
         if approximate and _has_stalled(log, damping):
@@ -141,8 +152,7 @@ def _iterate(
                 f"accuracy of the condensed derivative{short}",
                 gains=kept[-1].gains if kept else None,
             )
-        stages = linearise_stages(problem.model, layout, now)  # type: ignore[arg-type]
-        about = LinearQuadraticModel(problem=problem, layout=layout, now=now, stages=stages)
+        about = _linearised(problem, layout, now, reducer)
         policy = _backward_until_positive(about, damping, second_order)
         if policy is None:
             return log.finish(
@@ -193,6 +203,35 @@ def _iterate(
     )
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReducedExpansion:
+    """The linear-quadratic model over a reduced horizon, with the bases of its coordinates."""
+
+    now: Evaluation
+    stages: ReducedStages
+    bases: list[Array]  # (layout.size, r_k)
+
+    def backward(self, damping: float) -> tuple[bool, Array, Array, float, float]:
+        """Return the same as riccati_kernels.backward_pass."""
+        layout = self.stages.horizon.layout
+        ok, reduced, forward, gain, size = self.stages.policy(self.now.controls, damping)
+        gains = np.zeros((*forward.shape, layout.size))
+        for k, (own, basis) in enumerate(zip(reduced, self.bases, strict=False)):
+            gains[k] = expand_gains(layout, own, basis)
+        return ok, gains, forward, gain, size
+
+
+def _linearised(
+    problem: Problem, layout: AugmentedState, now: Evaluation, reducer: HorizonReducer | None
+) -> LinearQuadraticModel | ReducedExpansion:
+    """Return the linear-quadratic model about an evaluation."""
+    if reducer is not None:
+        model, bases = reducer.model_with_bases(now)
+        return ReducedExpansion(now=now, stages=model.stages, bases=bases)
+    stages = linearise_stages(problem.model, layout, now)  # type: ignore[arg-type]
+    return LinearQuadraticModel(problem=problem, layout=layout, now=now, stages=stages)
+
+
 def _has_stalled(log: SearchLog, damping: "Regularisation") -> bool:
     """Return whether the last iterations hardly lowered the cost with enough damping."""
     many = STALL_ITERATIONS
@@ -230,7 +269,7 @@ class Regularisation:
 
 
 def _backward_until_positive(
-    about: LinearQuadraticModel, damping: Regularisation, second_order: bool
+    about: LinearQuadraticModel | ReducedExpansion, damping: Regularisation, second_order: bool
 ) -> Policy | None:
     while True:
         policy = _backward(about, damping, second_order)
@@ -238,7 +277,7 @@ def _backward_until_positive(
             return policy
 
 
-def _is_stationary(about: LinearQuadraticModel, share: float) -> bool:
+def _is_stationary(about: LinearQuadraticModel | ReducedExpansion, share: float) -> bool:
     """Return whether the undamped Gauss-Newton model predicts a negligible decrease.
 
     A damped model predicts a small decrease anywhere. The exact Hessian may need damping even at
@@ -249,16 +288,16 @@ def _is_stationary(about: LinearQuadraticModel, share: float) -> bool:
 
 
 def _backward(
-    about: LinearQuadraticModel, damping: Regularisation, second_order: bool
+    about: LinearQuadraticModel | ReducedExpansion, damping: Regularisation, second_order: bool
 ) -> Policy | None:
     """Return the policy of one backward pass; None if a Q_uu is not positive definite."""
-    stepwise = second_order or not about.is_small
     value = float(damping.value)
-    ok, gains, forward, gain, size = (
-        _stagewise_pass(about, value, second_order)
-        if stepwise
-        else backward_pass(*(*about.kernel_arguments, value))
-    )
+    if isinstance(about, ReducedExpansion):
+        ok, gains, forward, gain, size = about.backward(value)
+    elif second_order or not about.is_small:
+        ok, gains, forward, gain, size = _stagewise_pass(about, value, second_order)
+    else:
+        ok, gains, forward, gain, size = backward_pass(*(*about.kernel_arguments, value))
     if damping.level == 0.0:
         damping.scale = 1e-6 * max(size, 1e-300)
     return Policy(gains=gains, forward=forward, gain=gain) if ok else None

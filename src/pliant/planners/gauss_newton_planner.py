@@ -3,17 +3,18 @@
 Adjoint sweeps compute the rows of the residual's Jacobian with the factor of each step, so an
 iteration takes (residual rows) x (steps) solves. The control costs stay banded, and the normal
 equations are solved as banded plus low rank. If it takes fewer operations, forward sweeps compute
-the rows, or a Riccati recursion computes the step.
+the rows, or a Riccati recursion computes the step. With terms at many steps, the horizon is reduced
+to the observed part of the states, so the operations grow linearly with the steps.
 """
 
-from pliant.core import Array, InputError, Linearizable, require_kind
+from pliant.core import Array, InputError, Linearizable, ReducedDynamics, require_kind
 from pliant.planners.augmented_lagrangian import plan_with_constraints
 from pliant.planners.gauss_newton_search import search_by_gauss_newton
 from pliant.planners.options import with_progress
 from pliant.planners.plan_result import Options, Plan, check_exact_derivatives
 from pliant.problem import Problem
 
-ROUTES = ("adjoint", "forward", "riccati")
+ROUTES = ("adjoint", "forward", "riccati", "reduced")
 
 
 @with_progress
@@ -26,8 +27,9 @@ def gauss_newton(
 ) -> Plan:
     """Plan by Gauss-Newton with a trust region.
 
-    `route` selects the linear algebra: "adjoint", "forward" or "riccati". None takes the one with
-    the fewest operations. Raises InputError if the model has no exact derivatives.
+    `route` selects the linear algebra: "adjoint", "forward", "riccati" or "reduced". None takes the
+    one with the fewest operations. "reduced" also returns feedback gains, in `plan.gains`. Raises
+    InputError if the model has no exact derivatives.
     """
     require_kind(
         "The model of gauss_newton",
@@ -39,6 +41,10 @@ def gauss_newton(
     if route is not None and route not in ROUTES:
         raise InputError(
             f"There is no route '{route}'; choose one of {', '.join(ROUTES)}, or None."
+        )
+    if route == "reduced" and isinstance(problem.model, ReducedDynamics):
+        raise InputError(
+            "The route 'reduced' needs all states, but a condensed model has few; take None."
         )
     if problem.constraints:
         return plan_with_constraints(

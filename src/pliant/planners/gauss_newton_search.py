@@ -1,5 +1,6 @@
 """The search of the Gauss-Newton planner: the quadratic model of an iteration by adjoint sweeps, by
-forward sweeps or by a Riccati recursion, and its minimisation within a trust region."""
+forward sweeps, by a Riccati recursion or by a reduced horizon, and its minimisation within a trust
+region."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -9,12 +10,14 @@ import numpy as np
 from pliant.core import Array, InputError
 from pliant.planners.augmented_state import AugmentedState
 from pliant.planners.evaluation import Evaluation
+from pliant.planners.operation_counts import cheapest_route
 from pliant.planners.plan_result import (
     NO_COUPLING,
     Options,
     Plan,
     SearchLog,
 )
+from pliant.planners.reduced_search import search_by_reduced_horizons
 from pliant.planners.riccati import linearise_stages, riccati_step
 from pliant.planners.sensitivity import (
     active_observations,
@@ -44,6 +47,8 @@ def search_by_gauss_newton(
 ) -> Plan:
     """Plan a problem without constraints; the arguments are those of `gauss_newton`."""
     chosen = route or cheapest_route(problem)
+    if chosen == "reduced":
+        return search_by_reduced_horizons(problem, guess=guess, options=options)
     log = SearchLog(problem=problem, method="gauss_newton", options=options or Options())
     build = (
         riccati_model
@@ -53,30 +58,6 @@ def search_by_gauss_newton(
     plan = minimise_by_trust_region(problem, lambda now: build(problem, now), guess, log)
     plan.notes["route"] = chosen
     return plan
-
-
-def estimated_operations(problem: Problem) -> dict[str, float]:
-    """Estimate the floating-point operations of one iteration for each route.
-
-    A sparse sweep counts 100 operations for each number of the state.
-    """
-    n, m, N = problem.model.space.size, problem.model.n_controls, problem.steps
-    sweep, size = 100.0 * n, AugmentedState(problem=problem).size
-    rows = sum(observation.size for observation in problem.observations)
-    banded = N * m * (rows**2 + 10.0)
-    return {
-        "adjoint": sweep
-        * sum(observation.size * observation.step for observation in problem.observations)
-        + min(banded, (N * m) ** 3),
-        "forward": sweep * m * N * (N + 1) / 2 + min(banded, (N * m) ** 3),
-        "riccati": N * (sweep * n + 6.0 * size**3),
-    }
-
-
-def cheapest_route(problem: Problem) -> str:
-    """Return the route with the fewest estimated operations."""
-    costs = estimated_operations(problem)
-    return min(costs, key=lambda route: costs[route])
 
 
 def row_model(problem: Problem, now: Evaluation, route: str) -> TrustRegionModel:

@@ -171,7 +171,7 @@ class TrustRegionModel:
         """
         shift = 0.0
         for _ in range(30):
-            d = self._clipped(self._solve_limited(shift))
+            d = clip_to_limits(self.problem, self.controls, self._solve_limited(shift))
             w = self._size(d)
             if w <= 1.1 * radius:
                 break
@@ -180,21 +180,6 @@ class TrustRegionModel:
         return TrustRegionStep(
             change=unflatten_controls(d, self.controls.shape), gain=gain, size=w, shift=shift
         )
-
-    def _clipped(self, d: Array) -> Array:
-        """Return d with the controls clipped to their bounds, which the solver meets roughly."""
-        flat = self.controls.T.ravel()
-        for bound in self.problem.control_bounds:
-            if bound.order == 0:
-                d = (
-                    np.clip(
-                        flat + d,
-                        np.repeat(bound.lower, self.problem.steps),
-                        np.repeat(bound.upper, self.problem.steps),
-                    )
-                    - flat
-                )
-        return d
 
     def _size(self, d: Array) -> float:
         return float(np.sqrt(max(d @ (self.metric.sparse @ d), 0.0)))
@@ -226,6 +211,19 @@ class TrustRegionModel:
 def unflatten_controls(d: Array, shape: tuple[int, ...]) -> Array:
     """Return variables (n_variables,) as controls of a shape (steps, n_controls)."""
     return d.reshape(shape[1], shape[0]).T
+
+
+def clip_to_limits(problem: Problem, controls: Array, d: Array) -> Array:
+    """Return d (n_variables,) with controls + d clipped to their bounds of order 0.
+
+    A solver of quadratic programs meets them roughly.
+    """
+    flat = controls.T.ravel()
+    for bound in problem.control_bounds:
+        if bound.order == 0:
+            lower, upper = (np.repeat(side, problem.steps) for side in (bound.lower, bound.upper))
+            d = np.clip(flat + d, lower, upper) - flat
+    return d
 
 
 def limit_rows(problem: Problem, controls: Array) -> tuple[sp.csc_matrix, Array, Array]:

@@ -1,0 +1,209 @@
+"""The reduction of a linearised horizon to the part of its states that the terms depend on.
+
+The residuals of the steps k to N change by W_k G_k^T dz_k if the state z_k changes. W_k has
+orthonormal columns, and G_k G_k^T is the observability Gramian. One sweep computes the factors,
+
+    G_k X = M_k = [A_k^T G_{k+1}, rows_k^T],   X orthogonal,
+
+and drops the columns M_k X_2 that are small. Damping makes the rank of G_k low, for any number of
+terms. The coordinates xi_k = G_k^T dz_k follow small dense dynamics, in which a Riccati recursion
+costs little.
+
+Let J be the Jacobian of the weighted residuals, J' that of the reduced horizon, B = L L^T the
+metric of the control costs, and H = B + J^T J. The dropped parts E_k = M_k X_2 of different steps
+are orthogonal: |(J - J') d|^2 = sum_k |E_k^T dz_k|^2. With a bound e of the norm of (J - J') L^-T
+and c = 1 + e + e^2,
+
+    H' / c <= H <= c H'.
+
+So the step of H' lowers the exact model by at least 1 - (c - 1)^2 of what is possible. The gradient
+is exact, and a plan converges to the same optimum.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pliant.core import Array, InputError
+from pliant.planners.augmented_state import AugmentedState
+from pliant.planners.evaluation import Evaluation
+from pliant.planners.plan_result import NO_COUPLING
+from pliant.planners.sensitivity import control_cost_gradient
+from pliant.planners.trust_region import ControlMetric
+from pliant.problem import Observation
+
+PROBES = 3
+# |E| <= 10 sqrt(2 / pi) max_i |E^T omega_i| with probability 1 - 10^-PROBES [Halko2011, eq. 4.3]
+PROBE_FACTOR = 10.0 * np.sqrt(2.0 / np.pi)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WeightedRows:
+    """The residuals of one observation: `factor` times its linear change."""
+
+    observation: Observation
+    factor: Array  # (r, m) Gauss-Newton factor of the loss, without zero rows
+    loss_gradient: Array  # (m,)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReducedHorizon:
+    """The linearised horizon in the coordinates xi_k, and the gradient of the complete cost."""
+
+    layout: AugmentedState
+    A: tuple[Array, ...]  # of each step k: (r_{k+1}, r_k), d xi_{k+1} / d xi_k
+    B: tuple[Array, ...]  # of each step k: (r_{k+1}, n_controls), d xi_{k+1} / d u_k
+    rows: tuple[Array, ...]  # of steps 1 to N: (p_k, r_k) weighted residuals by xi_k
+    observations: tuple[tuple[WeightedRows, ...], ...]  # of steps 1 to N, those of `rows`
+    gradient: Array  # (steps, n_controls), exact
+    probes: Array  # (steps, n_controls, PROBES) (J - J')^T omega, omega random
+
+    @property
+    def steps(self) -> int:
+        return len(self.B)
+
+    @property
+    def rank(self) -> int:
+        """The largest number of coordinates of a step."""
+        return max(len(B) for B in self.B)
+
+    def residual_change(self, change: Array) -> list[Array]:
+        """Return the change of the residuals of steps 1 to N for a change (steps, n_controls)."""
+        xi, out = np.zeros(self.A[0].shape[1]), []
+        for A, B, rows, u in zip(self.A, self.B, self.rows, change, strict=True):
+            xi = A @ xi + B @ u
+            out.append(rows @ xi)
+        return out
+
+    def residual_vjp(self, bars: Sequence[Array]) -> Array:
+        """Return the transpose of `residual_change`, (steps, n_controls)."""
+        out, bar = np.zeros(self.gradient.shape), np.zeros(len(self.B[-1]))
+        for k in range(self.steps - 1, -1, -1):
+            bar = bar + self.rows[k].T @ bars[k]
+            out[k] = self.B[k].T @ bar
+            bar = self.A[k].T @ bar
+        return out
+
+    @cached_property
+    def squared_size(self) -> float:
+        """The squared Frobenius norm of J', because |xi|^2 is that of the residuals ahead."""
+        return sum(float(np.sum(B**2)) for B in self.B)
+
+    def model_error(self, metric: ControlMetric) -> float:
+        """Return a bound of the norm of (J - J') L^-T, where the metric is L L^T.
+
+        It holds with probability 1 - 10^-PROBES [Halko2011, eq. 4.3].
+        """
+        flat = np.swapaxes(self.probes, 0, 1).reshape(-1, PROBES)
+        white = metric.solve_lower(np.ascontiguousarray(flat))
+        return float(PROBE_FACTOR * np.linalg.norm(white, axis=0).max())
+
+
+def reduce_horizon(
+    layout: AugmentedState,
+    now: Evaluation,
+    tolerance: float,
+    on_basis: Callable[[int, Array], None] | None = None,
+) -> ReducedHorizon:
+    """Reduce the horizon about an evaluation by one adjoint sweep.
+
+    It drops directions of G_k below `tolerance` times the largest one so far. Each step takes rank
+    + 1 + PROBES solves with its factor. `on_basis(k, G_k)` receives each G_k (layout.size, r_k),
+    from the last step to the first. Raises InputError if no control affects the terms.
+    """
+    problem, n = layout.problem, layout.size
+    model, N = problem.model, problem.steps
+    G, others = np.zeros((n, 0)), np.zeros((n, 1 + PROBES))  # others: gradient and probes
+    gradient = control_cost_gradient(problem, now.controls)
+    probes = np.zeros((*now.controls.shape, PROBES))
+    A, B, rows, kept, is_coupled = [], [], [], [], False
+    compression = Compression(tolerance=tolerance)
+    for k in range(N, 0, -1):
+        kept.append(weighted_rows(layout, now, k))
+        columns = [G]
+        for one in kept[-1]:
+            C = layout.observation_matrix(one.observation)
+            columns.append(C.T @ one.factor.T)
+            others[:, 0] += C.T @ one.loss_gradient
+        M = np.concatenate(columns, axis=1)
+        X, dropped = compression.split(M)
+        A.append(X[: G.shape[1]])
+        rows.append(X[G.shape[1] :])
+        others[:, 1:] += M @ dropped
+        G = M @ X
+        if on_basis is not None:
+            on_basis(k, G)
+        r = G.shape[1]
+        lin = model.linearize(now.steps[k - 1])  # type: ignore[attr-defined]
+        back, by_u = layout.vjp(lin, np.concatenate([G, others], axis=1))
+        G, others = back[:, :r], back[:, r:]
+        B.append(by_u[:, :r].T)
+        gradient[k - 1] += by_u[:, r]
+        probes[k - 1] = by_u[:, r + 1 :]
+        is_coupled |= bool(by_u.any())
+    if any(kept) and not is_coupled:
+        raise InputError(NO_COUPLING)
+    X, _ = compression.split(G)
+    if on_basis is not None:
+        on_basis(0, G @ X)
+    return ReducedHorizon(
+        layout=layout,
+        A=(X, *reversed(A[1:])),
+        B=tuple(reversed(B)),
+        rows=tuple(reversed(rows)),
+        observations=tuple(reversed(kept)),
+        gradient=gradient,
+        probes=probes,
+    )
+
+
+def weighted_rows(layout: AugmentedState, now: Evaluation, k: int) -> tuple[WeightedRows, ...]:
+    """Return the observations at step k that have a gradient or a curvature."""
+    out = []
+    for observation in layout.observations_at(k):
+        y = observation.evaluate(now.states, now.controls, layout.problem.previous_control)
+        F, slope = observation.loss.gauss_newton_factor(y), observation.loss.gradient(y)
+        F = F[np.any(F, axis=1)]
+        if len(F) or slope.any():
+            out.append(WeightedRows(observation=observation, factor=F, loss_gradient=slope))
+    return tuple(out)
+
+
+@dataclass
+class Compression:
+    """The choice of the directions that are kept, relative to the largest one of the sweep."""
+
+    tolerance: float
+    largest: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._rng = np.random.default_rng(0)
+
+    def split(self, M: Array) -> tuple[Array, Array]:
+        """Return X (c, r) with orthonormal columns, and random combinations of the others.
+
+        The second is X_2 omega (c, PROBES), where M X_2 is dropped. X is orthogonal to round-off
+        however small the directions are, so the square of M costs no accuracy.
+        """
+        c = M.shape[1]
+        if not c or self.tolerance == 0.0:
+            return np.eye(c), np.zeros((c, PROBES))
+        values, X = np.linalg.eigh(M.T @ M)
+        self.largest = max(self.largest, float(values[-1]))
+        small = values <= self.tolerance**2 * self.largest
+        omega = self._rng.standard_normal((int(small.sum()), PROBES))
+        return X[:, ~small], X[:, small] @ omega
+
+
+def expand_gains(layout: AugmentedState, gains: Array, basis: Array) -> Array:
+    """Return gains over (xi_k, past controls) as gains (n_controls, layout.size) over z_k.
+
+    They are a product of factors (n_controls, r_k) and (r_k, layout.size).
+    """
+    r = basis.shape[1]
+    out = gains[:, :r] @ basis.T
+    past = layout.n_past_controls * len(gains)
+    out[:, layout.n_state : layout.n_state + past] += gains[:, r:]
+    return out
