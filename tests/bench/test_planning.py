@@ -2,7 +2,15 @@
 
 import pytest
 
-from pliant.bench.planning import BODIES, METHODS, case, exponent, problem, report
+from pliant.bench.planning import (
+    BODIES,
+    METHODS,
+    PATH_METHODS,
+    case,
+    exponent,
+    problem,
+    report,
+)
 from pliant.planners.newton_planner import check_second_order
 
 
@@ -19,6 +27,20 @@ def test_every_body_of_the_benchmark_has_second_derivatives(body):
     check_second_order(problem(body, 4), True)  # raises InputError otherwise
 
 
+@pytest.mark.parametrize("method", PATH_METHODS)
+def test_every_method_is_measured_with_a_goal_at_every_step(method):
+    found = case("rod path", 4, method)
+    assert found["seconds"] > 0.0
+    assert found["simulation"] > 0.0
+    assert found["cost"] < problem("rod path", 4).value(*_standing("rod path"))
+
+
+def test_path_problems_have_a_goal_at_every_step():
+    steps = [observation.step for observation in problem("rod path", 6).observations]
+    assert sorted(steps) == [1, 2, 3, 4, 5, 6]
+    assert len(problem("rod", 6).observations) == 1
+
+
 def _standing(body):
     from pliant.planners import evaluate
 
@@ -33,6 +55,7 @@ def test_exponents_and_ratios_are_reported():
             "steps": n,
             "method": m,
             "seconds": c * n**p,
+            "simulation": 1e-2,
             "megabytes": n / 10,
             "cost": 1.0,
         }

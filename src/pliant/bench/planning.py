@@ -1,9 +1,12 @@
 """`pliant bench planning`: time per iteration of every planner over the horizon, for the rod and
-the cloth of [Zimmermann2021, Fig. 3].
+the cloth of [Zimmermann2021, Fig. 3], and with a goal at every step also for the Diamond of
+[Menager2024].
 
 Each case runs in its own process, so that its peak memory can be measured. An iteration includes
 the derivatives, the step and the trial rollouts. The objective is that of the paper: final targets
-of the tip or the corners, and the acceleration (and rate) of the joints.
+of the tip or the corners, and the acceleration (and rate) of the joints. With a goal at every step,
+the tip or the corners follow a line to these targets, and the Diamond follows its path through two
+goals.
 """
 
 import json
@@ -11,6 +14,7 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,10 +22,20 @@ from typing import Any
 import numpy as np
 
 from pliant.bench.report import ONE_THREAD, Report
-from pliant.core import MissingExtra
-from pliant.planners import Options, Plan, collocation, ddp, gauss_newton, gradient, newton
-from pliant.problem import Goal, Problem
-from pliant.zoo.experiments import lay_cloth, pendulum, whip
+from pliant.core import Array, MissingExtra
+from pliant.dynamics import SemiImplicit
+from pliant.planners import (
+    Options,
+    Plan,
+    collocation,
+    ddp,
+    evaluate,
+    gauss_newton,
+    gradient,
+    newton,
+)
+from pliant.problem import Goal, Problem, paths
+from pliant.zoo.experiments import diamond_two_goals, lay_cloth, pendulum, whip
 from pliant.zoo.gripper_tasks import problem_of
 from pliant.zoo.registry import find
 
@@ -38,17 +52,28 @@ METHODS: dict[str, Any] = {
     "collocation": collocation,
     "gradient": gradient,
 }
+# with a goal at every step: the chosen route, and the route with a Jacobian row for each residual
+PATH_METHODS: dict[str, Any] = {
+    "gauss_newton": gauss_newton,
+    "gauss_newton, all rows": lambda problem, options: gauss_newton(
+        problem, options=options, route="adjoint"
+    ),
+    "ddp (iLQR)": ddp,
+}
+PATH_STEPS = (20, 40, 80, 160, 320, 640)
 # largest horizon of a method; the exact Hessian grows with the cube of the horizon
-MAX_STEPS = {"batch Newton": 40}
+MAX_STEPS = {"batch Newton": 40, "gauss_newton, all rows": 160}
 # number of timed iterations of a method; 3 by default
 TIMED_ITERATIONS = {
     "ddp (iLQR)": 1,
     "batch Newton": 1,
     "collocation": 1,
     "batch Gauss-Newton": 2,
+    "gauss_newton, all rows": 1,
 }
 
 BODIES = {"pendulum": "pendulum-1", "rod": "whip-1", "strip": "cloth-thin", "cloth": "cloth-toss"}
+PATH_BODIES = ("rod path", "cloth path", "diamond path")  # with a goal at every step
 TASK_FACTORIES = {
     **pendulum.TASK_FACTORIES,
     **whip.TASK_FACTORIES,
@@ -56,10 +81,43 @@ TASK_FACTORIES = {
 }
 
 
+def methods(body: str) -> dict[str, Any]:
+    """Return the methods that are measured on a body."""
+    return PATH_METHODS if body in PATH_BODIES else METHODS
+
+
 def problem(body: str, steps: int) -> Problem:
     """Return the problem of an experiment with another number of steps, and targets 5 cm from the
     rest position. They are so close that every method accepts its first trial, and an iteration is
     the same work for all. The table has no friction, which has no second derivatives."""
+    if body == "diamond path":
+        task = diamond_two_goals.task({"along": 19, "dt": 0.01, "steps": steps})
+        terms = tuple(task.terms())
+        return Problem(model=SemiImplicit(task.robot, dt=task.dt), steps=steps, terms=terms)
+    if body in PATH_BODIES:
+        return _with_paths(problem(body.removesuffix(" path"), steps))
+    return _with_final_targets(body, steps)
+
+
+def _with_paths(original: Problem) -> Problem:
+    """Return the problem in which effectors follow lines to their final targets."""
+    duration = original.steps * original.model.dt
+    terms = [
+        replace(term, target=_line(term.target, duration), time=None, weight=term.weight / duration)
+        if isinstance(term, Goal)
+        else term
+        for term in original.terms
+    ]
+    return replace(original, terms=terms)
+
+
+def _line(target: Any, duration: float) -> paths.Path:
+    end = np.asarray(target, float)
+    start = end - np.array([0.05, 0.0, 0.0])
+    return paths.minimum_jerk([0.0, duration], np.array([start, end]))
+
+
+def _with_final_targets(body: str, steps: int) -> Problem:
     settings = {**find(BODIES[body]).settings, "friction": 0.0}
     original = TASK_FACTORIES[BODIES[body]](settings)
     robot, time = original.robot, DT * steps
@@ -80,40 +138,52 @@ def problem(body: str, steps: int) -> Problem:
 def case(body: str, steps: int, method: str) -> dict[str, Any]:
     """Return the median time [s] of an iteration of one method on one problem, and the peak memory
     [MB] that planning added."""
-    count = TIMED_ITERATIONS.get(method, 3)
+    count, run = TIMED_ITERATIONS.get(method, 3), methods(body)[method]
     try:
-        METHODS[method](problem(body, 2), options=Options(iterations=1))  # compiles and warms up
+        run(problem(body, 2), options=Options(iterations=1))  # compiles and warms up
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        plan: Plan = METHODS[method](
-            problem(body, steps), options=Options(iterations=count, tolerance=1e-14)
-        )
+        measured = problem(body, steps)
+        plan: Plan = run(measured, options=Options(iterations=count, tolerance=1e-14))
     except MissingExtra as error:
         return {"missing": str(error)}
     seconds = np.diff([row.seconds for row in plan.history])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {
         "seconds": float(np.median(seconds)),
+        "simulation": simulation_seconds(measured, plan.controls),
         "iterations": len(seconds),
         "megabytes": (peak - before) / 1024.0,
         "cost": plan.cost,
     }
 
 
+def simulation_seconds(problem: Problem, controls: Array) -> float:
+    """Return the median time [s] of three simulations."""
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        evaluate(problem, controls)
+        times.append(time.perf_counter() - start)
+    return float(np.median(times))
+
+
 def cases(quick: bool, bodies: Sequence[str]) -> list[tuple[str, int, str]]:
-    steps = STEPS[:2] if quick else STEPS
     return [
         (body, n, method)
         for body in bodies
-        for n in steps
-        for method in METHODS
+        for n in (PATH_STEPS if body in PATH_BODIES else STEPS)[: 2 if quick else None]
+        for method in methods(body)
         if n <= MAX_STEPS.get(method, n)
     ]
 
 
-def measure(quick: bool, bodies: Sequence[str] = ("rod", "cloth")) -> list[dict[str, Any]]:
+def measure(
+    quick: bool, bodies: Sequence[str] = ("rod", "cloth", *PATH_BODIES)
+) -> list[dict[str, Any]]:
     """Measure every case in its own process, on one thread."""
     out = []
-    for body, steps, method in cases(quick, bodies[:1] if quick else bodies):
+    bodies = [body for body in bodies if body in ("rod", "rod path")] if quick else bodies
+    for body, steps, method in cases(quick, bodies):
         command = [sys.executable, "-m", "pliant.bench.planning", "case", body, str(steps), method]
         out.append({"body": body, "steps": steps, "method": method, **_run_in_process(command)})
     return out
@@ -155,10 +225,10 @@ def report(numbers: list[dict[str, Any]]) -> Report:
         for row in numbers
         if "error" in row
     ]
-    steps = sorted({row["steps"] for row in numbers})
     for body in dict.fromkeys(row["body"] for row in numbers):
+        steps = sorted({row["steps"] for row in numbers if row["body"] == body})
         rows = []
-        for method in METHODS:
+        for method in methods(body):
             method_rows = [
                 row
                 for row in numbers
@@ -169,6 +239,7 @@ def report(numbers: list[dict[str, Any]]) -> Report:
                 growth = [
                     f"{exponent(method_rows, 'seconds'):.2f}" if len(method_rows) > 1 else "-",
                     " / ".join(f"{row['megabytes']:.0f}" for row in method_rows),
+                    " / ".join(f"{row['seconds'] / row['simulation']:.1f}" for row in method_rows),
                 ]
                 rows.append(
                     [
@@ -183,9 +254,11 @@ def report(numbers: list[dict[str, Any]]) -> Report:
             *(f"{n} steps [s]" for n in steps),
             "exponent",
             "memory [MB] for each",
+            "simulations per iteration",
             "speed-up of gauss_newton at 40 steps",
         ]
-        tables.append((f"Seconds per iteration, {body}", columns, rows))
+        name = body.replace(" path", ", a goal at every step")
+        tables.append((f"Seconds per iteration, {name}", columns, rows))
     notes.append(
         "One thread and one process per case, one run. Memory: the increase of the peak memory of "
         "the process by planning."

@@ -119,7 +119,7 @@ def reduce_horizon(
     gradient = control_cost_gradient(problem, now.controls)
     probes = np.zeros((*now.controls.shape, PROBES))
     A, B, rows, kept, is_coupled = [], [], [], [], False
-    compression = Compression(tolerance=tolerance)
+    columns_split = ColumnSplit(tolerance=tolerance)
     for k in range(N, 0, -1):
         kept.append(weighted_rows(layout, now, k))
         columns = [G]
@@ -128,7 +128,7 @@ def reduce_horizon(
             columns.append(C.T @ one.factor.T)
             others[:, 0] += C.T @ one.loss_gradient
         M = np.concatenate(columns, axis=1)
-        X, dropped = compression.split(M)
+        X, dropped = columns_split.split(M)
         A.append(X[: G.shape[1]])
         rows.append(X[G.shape[1] :])
         others[:, 1:] += M @ dropped
@@ -145,7 +145,7 @@ def reduce_horizon(
         is_coupled |= bool(by_u.any())
     if any(kept) and not is_coupled:
         raise InputError(NO_COUPLING)
-    X, _ = compression.split(G)
+    X, _ = columns_split.split(G)
     if on_basis is not None:
         on_basis(0, G @ X)
     return ReducedHorizon(
@@ -172,7 +172,7 @@ def weighted_rows(layout: AugmentedState, now: Evaluation, k: int) -> tuple[Weig
 
 
 @dataclass
-class Compression:
+class ColumnSplit:
     """The choice of the directions that are kept, relative to the largest one of the sweep."""
 
     tolerance: float
