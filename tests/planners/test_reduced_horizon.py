@@ -115,7 +115,7 @@ def test_step_equals_dense_riccati_step(name):
     stages = linearise_stages(problem.model, layout, reduced.now)
     for shift in (0.0, 3.0):
         dense = riccati_step(problem, layout, reduced.now, stages, shift, 0.0)
-        step = reduced.stages.solve(reduced.gradient, shift, 0.0)
+        step, _ = reduced.stages.solve(reduced.gradient, shift, 0.0)
         np.testing.assert_allclose(step, dense, atol=1e-8 * np.abs(dense).max())
 
 
@@ -202,7 +202,7 @@ def test_iterates_equal_those_with_all_rows(limits):
     np.testing.assert_allclose([row.cost for row in one.history], costs, atol=1e-6 * costs[0])
     assert one.cost == pytest.approx(other.cost, rel=1e-8)
     np.testing.assert_allclose(one.controls, other.controls, atol=1e-5)
-    assert one.notes["model_error"] <= 0.05
+    assert one.notes["model_error"] <= 0.1
     assert one.notes["rank"] < 4 * STEPS
 
 

@@ -31,8 +31,8 @@ from pliant.planners.plan_result import (
     SearchLog,
     has_approximate_derivatives,
 )
-from pliant.planners.reduced_model import ReducedStages
 from pliant.planners.reduced_search import HorizonReducer
+from pliant.planners.reduced_stages import ReducedStages
 from pliant.planners.riccati import QuadraticModel, linearise_stages, stage_cost
 from pliant.planners.riccati_kernels import backward_pass, backward_step
 from pliant.planners.trust_region import project_to_limits

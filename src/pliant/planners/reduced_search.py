@@ -18,8 +18,8 @@ from pliant.problem import Problem
 FIRST_TOLERANCE = 1e-6  # of the dropped directions, relative to the largest; each costs few solves
 LEAST_TOLERANCE = 1e-12
 # Largest bound of the truncation error relative to the metric of the control costs. The step then
-# lowers the exact quadratic model by at least 99 % of what is possible (horizon_reduction.py).
-MAX_MODEL_ERROR = 0.05
+# lowers the exact quadratic model by at least 98 % of what is possible (horizon_reduction.py).
+MAX_MODEL_ERROR = 0.1
 
 
 def search_by_reduced_horizons(
