@@ -298,6 +298,23 @@ class SemiImplicitBody(SecondOrderBody, Protocol):
         ...
 
 
+class CellMatrices(Protocol):
+    """The matrices of some cells of a body, with the members of the body."""
+
+    def cell_stiffness_and_derivative(
+        self, q: Array, fields: MaterialFields, w: Array
+    ) -> tuple[Array, Array]: ...
+    def cell_viscous_matrices(self, q: Array, level: Array, moduli: Array) -> Array: ...
+    def cell_viscous_derivatives(self, q: Array, w: Array, moduli: Array) -> Array: ...
+
+
+@runtime_checkable
+class PartialCellsBody(Protocol):
+    """A body that evaluates some of its cells without the others, for `SemiImplicit`."""
+
+    def some_cells(self, index: slice | Array) -> CellMatrices: ...
+
+
 @runtime_checkable
 class DampedCellsBody(DampedBody, Protocol):
     """A body with the viscous matrix of each cell, for collocation."""

@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from pliant.bodies import assembly, stiffness, stiffness_derivative, tangents
+from pliant.bodies import assembly, stiffness, tangents
 from pliant.bodies.assembly import Cells, Viscosity
 from pliant.bodies.body import NO_VISCOSITY, MaterialFields, material_of_cells
 from pliant.bodies.elements import facet_node_weights, gradients, quadrature, unit_mass
 from pliant.bodies.node_pairs import pair_block_sources, upper_triangle_nodes
+from pliant.bodies.solid_cells import SolidCells
 from pliant.core import Array, InputError, counted_of, require_positive
 from pliant.geometry import Mesh
 from pliant.geometry.cells import cells_with_common_facet, shape_gradients, shape_values
@@ -305,15 +306,13 @@ class Solid:
 
         Both have shape (n_cells, nodes dim, nodes dim).
         """
-        K, T = self._run(
-            stiffness_derivative.cell_stiffness_and_derivative,
-            self.cells,
-            fields.moduli,
-            q,
-            w,
-            self.dim,
+        return self.some_cells(slice(None)).cell_stiffness_and_derivative(q, fields, w)
+
+    def some_cells(self, index: slice | Array) -> SolidCells:
+        """Return the cells of an index, which the body can evaluate without the others."""
+        return SolidCells(
+            cells=Cells(*(part[index] for part in self.cells)), index=index, dim=self.dim
         )
-        return self._flat(K), self._flat(T)
 
     def material_jvp(
         self,
@@ -501,30 +500,11 @@ class Solid:
     def cell_viscous_matrices(self, q: Array, level: Array, moduli: Array) -> Array:
         """Return B(q)^T C B(level) of each cell, (n_cells, nodes dim, nodes dim): `viscous_jvp` as
         matrices."""
-        return self._flat(
-            self._run(
-                stiffness_derivative.cell_viscous_matrices,
-                self.cells,
-                moduli,
-                q,
-                level,
-                False,
-                self.dim,
-            )
-        )
+        return self.some_cells(slice(None)).cell_viscous_matrices(q, level, moduli)
 
     def cell_viscous_derivatives(self, q: Array, w: Array, moduli: Array) -> Array:
         """Return `viscous_derivative_jvp` as matrices (n_cells, nodes dim, nodes dim)."""
-        return self._flat(
-            self._run(
-                stiffness_derivative.cell_viscous_matrices, self.cells, moduli, q, w, True, self.dim
-            )
-        )
-
-    def _flat(self, blocks: Array) -> Array:
-        """Return matrices (n_cells, nodes dim, nodes dim) of blocks (n_cells, nodes, dim, nodes,
-        dim)."""
-        return blocks.reshape(len(blocks), *2 * (blocks.shape[1] * self.dim,))
+        return self.some_cells(slice(None)).cell_viscous_derivatives(q, w, moduli)
 
     def viscous_second_derivative(
         self,

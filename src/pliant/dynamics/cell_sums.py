@@ -1,5 +1,6 @@
 """Assembly of cell matrices into one sparse matrix with a fixed pattern."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -50,6 +51,12 @@ class CellSums:
     def matrix(self, blocks: Array) -> sp.csr_matrix:
         """Return the sum (n_dofs, n_dofs) of cell matrices (n_cells, k dim, k dim), in a fixed
         order."""
+        return self.matrix_of_parts([(slice(None), blocks)])
+
+    def matrix_of_parts(self, parts: Iterable[tuple[slice, Array]]) -> sp.csr_matrix:
+        """Return the same as `matrix`, for parts of the cells with the slice of each."""
         places, indices, indptr = self._layout
-        data = np.bincount(places, blocks.ravel(), minlength=len(indices))
+        per_cell, data = places.reshape(len(self.cell_nodes), -1), np.zeros(len(indices))
+        for cells, blocks in parts:
+            data += np.bincount(per_cell[cells].ravel(), blocks.ravel(), minlength=len(indices))
         return sp.csr_matrix((data, indices, indptr), shape=(self.dim * self.n_nodes,) * 2)

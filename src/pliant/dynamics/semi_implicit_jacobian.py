@@ -8,10 +8,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from pliant.bodies import Dissipation, complex_step_jacobian
+from pliant.bodies.body import PartialCellsBody
 from pliant.core import Array, map_columns
 from pliant.dynamics.cell_sums import CellSums
 from pliant.dynamics.equations import Equations, ModelCoefficients
 
+CELLS_AT_ONCE = 64  # their matrices stay in the cache
 MAX_MATRIX_FREE_COLUMNS = 4  # for more columns a sparse matrix of the body is faster
 
 
@@ -130,21 +132,36 @@ class StateJacobian:
     def _matrix(self) -> sp.csr_matrix:
         """The body's Jacobian (n_dofs, n_dofs) for many columns: h K of the free and -D of the held
         unknowns, h^2 dK/dq w + h dD/dq w of all."""
-        body, h, m = self._body, self.dt, self._viscous_moduli
-        held = self.equations.held[self.sums.dofs]
-        K, T = body.cell_stiffness_and_derivative(self.q, self.coefficients.fields, self.w)
+        body, n = self._body, len(self.sums.dofs)
+        if not isinstance(body, PartialCellsBody):
+            return self.sums.matrix(self._cell_blocks(body, slice(None)))
+        parts = (slice(k, k + CELLS_AT_ONCE) for k in range(0, n, CELLS_AT_ONCE))
+        return self.sums.matrix_of_parts((part, self._cell_blocks(body, part)) for part in parts)
+
+    def _cell_blocks(self, body: Any, part: slice) -> Array:
+        """Return the contributions (n_cells, k dim, k dim) of some cells to `_matrix`."""
+        h, m = self.dt, self._viscous_moduli
+        some = body.some_cells if isinstance(body, PartialCellsBody) else None
+        cells = body if some is None else some(part)
+        held = self.equations.held[self.sums.dofs[part]]
+        K, T = cells.cell_stiffness_and_derivative(self.q, self.coefficients.fields, self.w)
         near = np.flatnonzero(held.any(axis=1))  # the cells with held nodes
         columns = held[near][:, None, :]
-        T *= h
-        K[near] = np.where(columns, 0.0, K[near])
-        K += T
-        if m is not None:
-            K += body.cell_viscous_derivatives(self.q, self.w, m)
-        K *= h
-        if m is not None and len(near):
-            D = body.cell_viscous_matrices(self.q, self.q, m)
-            K[near] -= np.where(columns, D[near], 0.0)
-        return self.sums.matrix(K)
+        blocks = h * K
+        blocks[near] = np.where(columns, 0.0, blocks[near])
+        blocks += h * h * T
+        if m is None:
+            return blocks
+        blocks += h * cells.cell_viscous_derivatives(self.q, self.w, m)
+        if len(near):
+            index = np.arange(len(self.sums.dofs))[part][near]
+            D = (
+                cells.cell_viscous_matrices(self.q, self.q, m)[near]
+                if some is None
+                else some(index).cell_viscous_matrices(self.q, self.q, m)
+            )
+            blocks[near] -= np.where(columns, D, 0.0)
+        return blocks
 
     # Friction
 
