@@ -28,6 +28,7 @@ from pliant.planners.inverse_control import (
     REACHED,
     READY,
     UNREACHABLE,
+    ContactForceLimit,
     ControlState,
     InverseController,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "READY",
     "UNREACHABLE",
     "Certificate",
+    "ContactForceLimit",
     "ControlState",
     "ControllerState",
     "Evaluation",

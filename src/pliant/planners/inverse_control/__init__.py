@@ -1,5 +1,6 @@
 """Inverse control [Rodriguez2017]: effectors follow targets, one linearisation a control step."""
 
+from pliant.planners.inverse_control.contact_forces import ContactForceLimit
 from pliant.planners.inverse_control.control_state import (
     CONSTRAINT_VIOLATED,
     MANUAL,
@@ -21,6 +22,7 @@ __all__ = [
     "REACHED",
     "READY",
     "UNREACHABLE",
+    "ContactForceLimit",
     "ControlState",
     "ControllerLog",
     "InverseController",

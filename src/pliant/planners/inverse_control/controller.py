@@ -80,6 +80,7 @@ class InverseController:
     controls: ControlRanges
     cables: tuple[TautCableConstraint, ...]
     strokes: tuple[StrokeConstraint, ...]
+    contact_forces: tuple[MotionConstraint, ...]
     obstacles: tuple[ObstacleConstraint, ...]
     max_step: float  # [m] largest displacement of a node in a control step
     length: float  # [m] of the robot
@@ -333,7 +334,7 @@ class InverseController:
 
     @property
     def _constraints(self) -> tuple[MotionConstraint, ...]:
-        return *self.cables, *self.strokes, *self.obstacles
+        return *self.cables, *self.strokes, *self.contact_forces, *self.obstacles
 
     @cached_property
     def _update(self) -> StateUpdate:
@@ -362,7 +363,9 @@ class InverseController:
         motions = np.column_stack([open_sensitivity.free_motion, open_sensitivity.columns])
         jacobian, scale = self.tasks.jacobian(motions), self._scale(open_sensitivity)
         rows = [
-            *self._rows(self.rule, sensitivity, u, (*self.cables, *self.strokes)),
+            *self._rows(
+                self.rule, sensitivity, u, (*self.cables, *self.strokes, *self.contact_forces)
+            ),
             *self._rows(rule, open_sensitivity, u, self.obstacles),
             *self._limit_point_rows(state, u),
         ]

@@ -87,7 +87,7 @@ class StrokeConstraint:
 
     def rows(self, sensitivity: Sensitivity, u: Array, free_controls: Array) -> ConstraintRows:
         y = self.parts.points(self.term, sensitivity.q)
-        dy = _point_motions(self.term.weights, sensitivity, self.parts.dim)  # type: ignore[attr-defined]  # of an attached actuator
+        dy = point_motions(self.term.weights, sensitivity, self.parts.dim)  # type: ignore[attr-defined]  # of an attached actuator
         slopes = np.array(
             [
                 np.imag(self.term.displacement(y + 1j * COMPLEX_STEP * dy[:, :, j])) / COMPLEX_STEP
@@ -123,7 +123,7 @@ class ObstacleConstraint:
     def rows(self, sensitivity: Sensitivity, u: Array, free_controls: Array) -> ConstraintRows:
         gap, normal, _ = self.term.contact.evaluate(self.parts.points(self.term, sensitivity.q))
         at = np.flatnonzero(gap < self.near)
-        dy = _point_motions(self.term.weights[at], sensitivity, self.parts.dim)
+        dy = point_motions(self.term.weights[at], sensitivity, self.parts.dim)
         slope = np.einsum("ni,nij->nj", normal[at], dy)
         low = self.tolerances.bound_approach * (self.term.layer - gap[at]) - slope[:, 0]
         high = np.full(len(at), np.inf)
@@ -152,7 +152,7 @@ class TautCableConstraint:
     def rows(self, sensitivity: Sensitivity, u: Array, free_controls: Array) -> ConstraintRows:
         y, rest = self.parts.points(self.term, sensitivity.q), self.term.rest_length
         along = y / np.linalg.norm(y, axis=1)[:, None]
-        dy = _point_motions(self.term.weights, sensitivity, self.parts.dim)
+        dy = point_motions(self.term.weights, sensitivity, self.parts.dim)
         slopes = np.einsum("si,sij->j", along, dy)
         left = float(self.term.length(y)) - rest * float(u[self.control])
         n = int(left >= 0.0)  # no row while its motor still takes up slack
@@ -164,7 +164,7 @@ class TautCableConstraint:
         return True
 
 
-def _point_motions(weights: sp.csr_matrix, sensitivity: Sensitivity, dim: int) -> Array:
+def point_motions(weights: sp.csr_matrix, sensitivity: Sensitivity, dim: int) -> Array:
     """(n_points, dim, 1 + n) the free motion of interpolated points, and that by each control."""
     motions = np.column_stack([sensitivity.free_motion, sensitivity.columns])
     return (weights @ motions.reshape(-1, dim * motions.shape[1])).reshape(
@@ -223,25 +223,39 @@ def taut_cable_constraints(
     )
 
 
+def attached_contacts(parts: AttachedParts) -> list[AttachedContact]:
+    """Return the contacts of a model in the order of the robot's."""
+    return [term for term, _ in parts.potentials if isinstance(term, AttachedContact)]
+
+
 def obstacle_constraints(
-    parts: AttachedParts, obstacles: bool | Sequence[int], near: float, tolerances: Tolerances
+    parts: AttachedParts,
+    obstacles: bool | Sequence[int],
+    near: float,
+    tolerances: Tolerances,
+    leaned_on: Sequence[int] = (),
 ) -> tuple[ObstacleConstraint, ...]:
-    """Return the constraints of all contacts (True), none (False), or those of some indices."""
+    """Return the constraints of all contacts but those that are `leaned_on` (True), none (False),
+    or those of some indices."""
     require_kind(
         "The obstacles of inverse control",
         obstacles,
         (bool, list, tuple),
         "give True, False, or indices into the robot's contacts",
     )
-    contacts = [term for term, _ in parts.potentials if isinstance(term, AttachedContact)]
-    chosen: Sequence[int] = (
-        (range(len(contacts)) if obstacles else ()) if isinstance(obstacles, bool) else obstacles
-    )
+    contacts = attached_contacts(parts)
+    every = [j for j in range(len(contacts)) if j not in leaned_on] if obstacles else []
+    chosen: Sequence[int] = every if isinstance(obstacles, bool) else obstacles
     for j in chosen:
         if not is_integer(j) or not 0 <= j < len(contacts):
             raise InputError(
                 f"The obstacle is {quoted(j)}, but the robot has "
                 f"{counted(len(contacts), 'contact')}; give True, False, or their indices, from 0."
+            )
+        if j in leaned_on:
+            raise InputError(
+                f"Contact {j} is an obstacle and has a force limit, but the robot cannot avoid it "
+                "and lean on it; remove one of them."
             )
     return tuple(
         ObstacleConstraint(parts=parts, term=contacts[j], near=near, tolerances=tolerances)

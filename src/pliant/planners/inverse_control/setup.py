@@ -12,6 +12,10 @@ from pliant.core import (
     require_kind,
     require_positive,
 )
+from pliant.planners.inverse_control.contact_forces import (
+    ContactForceLimit,
+    contact_force_constraints,
+)
 from pliant.planners.inverse_control.control_ranges import control_ranges
 from pliant.planners.inverse_control.controller import InverseController
 from pliant.planners.inverse_control.dynamic_rule import DynamicRule
@@ -37,6 +41,7 @@ def inverse_control(
     strokes: Sequence[StrokeLimit] = (),
     fixed: Mapping[str, ArrayLike] | None = None,
     obstacles: bool | Sequence[int] = True,
+    contact_forces: Sequence[ContactForceLimit] = (),
     max_step: float = 0.05,
     horizon: float | None = None,
     tolerance: float = 1e-4,
@@ -50,6 +55,8 @@ def inverse_control(
     actuators' own limits; a control step of a Quasistatic model counts one second. `strokes` bound
     displacements of actuators. `fixed` maps actuators to constant controls, such as a cable of
     fixed length. `obstacles` are all contacts of the robot, none, or some by their index.
+    `contact_forces` bound the forces of contacts that the robot may lean on; these are no
+    obstacles.
     `max_step` is the largest displacement of a node in a control step and `tolerance` the error
     that counts as reached, both as fractions of the robot's length. `horizon` [s] is how far a
     dynamic model looks ahead (None: three time steps). `tolerances` are the remaining tuning
@@ -85,6 +92,8 @@ def inverse_control(
     )
     near = require_positive("The tolerance of inverse control", tolerance, "of the robot's length")
     controls = control_ranges(model, limits, fixed or {}, tolerances)
+    dt = None if isinstance(model, EquilibriumModel) else model.dt
+    forces = contact_force_constraints(model, contact_forces, dt, tolerances)
     return InverseController(
         model=model,
         body=model.body,
@@ -93,7 +102,10 @@ def inverse_control(
         controls=controls,
         cables=taut_cable_constraints(model, controls.free_controls, tolerances),
         strokes=stroke_constraints(model, strokes, tolerances),
-        obstacles=obstacle_constraints(model, obstacles, 2.0 * radius, tolerances),
+        contact_forces=forces,
+        obstacles=obstacle_constraints(
+            model, obstacles, 2.0 * radius, tolerances, [one.limit.contact for one in forces]
+        ),
         max_step=radius,
         length=length,
         tolerance=near,
