@@ -181,7 +181,7 @@ def test_servo_is_stiffer_than_beam():
         (
             BEAM,
             {"region": "start", "axis": (0, 0, 1), "drive": "spin"},
-            "'rotation' or 'translation', not 'spin'",
+            "no drive 'spin'",
         ),
         (
             BEAM,

@@ -529,6 +529,29 @@ ROBOTS: dict[str, Case] = {
         ),
         control=(0.4,),
     ),
+    "beams torque": Case(
+        robot=rods(
+            held="end positions",
+            damping=DAMPED,
+            actuators={
+                "motor": Servo(
+                    region="start", axis=(0.2, 0.3, 1.0), drive="torque", limits=(-0.1, 0.1)
+                )
+            },
+        ),
+        control=(0.002,),
+    ),
+    "torque plane-2": Case(
+        robot=solid(
+            "plane",
+            2,
+            "fixed-corotated",
+            held="x+",
+            damping=DAMPED,
+            actuators={"motor": Servo(region="x-", drive="torque", limits=(-10.0, 10.0))},
+        ),
+        control=(0.5,),
+    ),
     "beams moved": Case(
         robot=rods(
             held=None,

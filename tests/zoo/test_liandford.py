@@ -5,6 +5,9 @@ import pytest
 
 import pliant as pl
 from pliant.core import InputError
+from pliant.planners import Options
+from pliant.zoo.condensed_tasks import equilibrium_positions, plan_reach
+from pliant.zoo.experiments.liandford import orient
 
 
 @pytest.fixture(scope="module")
@@ -50,3 +53,26 @@ def test_bar_keeps_its_length(robot, still):
 def test_too_few_cells_are_rejected():
     with pytest.raises(InputError, match=r"'1' cells\. Use an integer of at least 2"):
         pl.robots.liandford(cells=1)
+
+
+def test_torques_that_hold_the_motors_at_angles_give_their_equilibrium():
+    angles, by_angle = np.array([0.8, 0.5, -0.5, -0.6, -0.2, 0.4]), pl.robots.liandford(cells=2)
+    by_torque = pl.robots.liandford(cells=2, drive="torque")
+    body, q = by_angle.body(), equilibrium_positions(by_angle, angles)
+    torques = []
+    for motor, angle in zip(by_angle.actuators.values(), angles, strict=True):
+        springs = motor.attach(body)
+        y = springs.weights @ q.reshape(-1, 3) + springs.offset
+        energy = [springs.energy(y, np.array([angle + e])) for e in (-1e-4, 1e-4)]
+        torques.append((energy[1] - energy[0]) / 2e-4)
+    np.testing.assert_allclose(equilibrium_positions(by_torque, np.array(torques)), q, atol=1e-7)
+
+
+def test_linear_derivative_plans_with_torques_and_not_with_angles():
+    """[Menager2024] plans this robot with the linear derivative, which is made for forces."""
+    found = {}
+    for drive in ("torque", "rotation"):
+        task = orient({"cells": 2, "dt": 0.01, "steps": 16, "drive": drive})
+        options = Options(iterations=15, progress=False)
+        found[drive] = plan_reach(task, "linear", options=options).largest_goal_error
+    assert found["torque"] < 0.5 * found["rotation"]

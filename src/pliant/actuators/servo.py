@@ -1,7 +1,8 @@
-"""A motor that rotates or translates a part of the body. Its control is the angle or the
-displacement."""
+"""A motor that rotates or translates a part of the body. Its control is the angle, the displacement
+or the torque."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,34 +11,40 @@ from numpy.typing import ArrayLike
 from pliant.actuators.frames import MovingFrame
 from pliant.actuators.gripper import surface_areas
 from pliant.actuators.polyline import Polyline
+from pliant.actuators.torque_motor import TorqueMotor
 from pliant.bodies import AttachableBody, Beams, stiffness_per_area
 from pliant.core import (
     Array,
     InputError,
     check_limits,
     finite_array,
+    nearest,
     require_kind,
     require_positive,
 )
 
 # Stiffness of the springs over that of the held beams or cells. A single node of a beam needs more.
 BEAM_STIFFNESS_RATIO, CELL_STIFFNESS_RATIO = 100.0, 10.0
+UNITS = {"rotation": "rad", "translation": "m", "torque": "N m"}  # of the control of each drive
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Servo:
     """A motor that holds a named region by springs. It rotates the region about an axis by u [rad]
-    (drive "rotation"), or moves it along the axis by u [m] (drive "translation").
+    (drive "rotation"), rotates it with the torque u [N m] (drive "torque"), or moves it along the
+    axis by u [m] (drive "translation").
 
     Positions are held, and of beams also rotations, up to one revolution. A plane body rotates
-    about the normal of its plane and needs no axis.
+    about the normal of its plane and needs no axis. With drive "torque" the region is free to
+    rotate about the axis, and limits must be given.
     """
 
     region: str
     axis: ArrayLike | None = None  # (dim,) any length
     origin: ArrayLike | None = None  # (dim,) [m] on the axis; None: centre of the region at rest
     drive: str = "rotation"
-    limits: tuple[float, float] = (-np.pi, np.pi)  # [rad] or [m]
+    # [rad], [m] or [N m]; None: -pi to pi
+    limits: tuple[float, float] = None  # type: ignore[assignment]
     # [-] stiffness of the springs over that of the held material; None: 100 on beams, else 10
     stiffness: float | None = None
 
@@ -48,8 +55,16 @@ class Servo:
             str,
             "name a region or a surface of the body, such as 'z-'",
         )
-        if self.drive not in ("rotation", "translation"):
-            raise InputError(f"A servo's drive is 'rotation' or 'translation', not '{self.drive}'.")
+        if self.drive not in UNITS:
+            raise InputError(
+                f"A servo has no drive '{self.drive}'; {nearest(str(self.drive), UNITS)}"
+            )
+        if self.limits is None:
+            if self.drive == "torque":
+                raise InputError(
+                    "A servo with drive 'torque' has no default limits; give limits in N m."
+                )
+            object.__setattr__(self, "limits", (-np.pi, np.pi))
         for name, value, unit in (("axis", self.axis, ""), ("origin", self.origin, "m")):
             if value is not None:
                 finite_array(f"The {name} of a servo", value, (None,), unit)
@@ -70,12 +85,12 @@ class Servo:
 
     @property
     def units(self) -> tuple[str, ...]:
-        return ("rad" if self.drive == "rotation" else "m",)
+        return (UNITS[self.drive],)
 
     def polylines(self, body: AttachableBody) -> tuple[Polyline, ...]:
         return ()
 
-    def attach(self, body: AttachableBody) -> "AttachedServo":
+    def attach(self, body: AttachableBody) -> "AttachedServo | TorqueMotor":
         nodes, rest = body.region(self.region), body.rest.reshape(-1, body.dim)
         nodes = np.concatenate([nodes[body.is_position[nodes]], nodes[~body.is_position[nodes]]])
         held, axis = rest[nodes[body.is_position[nodes]]], self._axis(body.dim)
@@ -83,7 +98,7 @@ class Servo:
         origin = held.mean(axis=0) if len(held) else np.zeros(body.dim)
         if self.origin is not None:
             origin = finite_array("The origin of a servo", self.origin, (body.dim,), "m")
-        rotates = self.drive == "rotation"
+        rotates = self.drive != "translation"
         direction = np.concatenate(
             [np.zeros(body.dim), axis] if rotates else [axis, np.zeros(1 if body.dim == 2 else 3)]
         )
@@ -92,19 +107,40 @@ class Servo:
         weights = sp.csr_matrix(
             (np.ones(len(nodes)), (np.arange(len(nodes)), nodes)), shape=(len(nodes), len(rest))
         )
+        springs = {
+            "weights": weights,
+            "offset": np.zeros((len(nodes), body.dim)),
+            "stiffness": self._stiffness(body, nodes),
+            "rotation_direction": rotation_direction,
+        }
+        if self.drive == "torque":
+            return self._torque_motor(held - origin, origin, axis, springs)
         return AttachedServo(
-            frame=MovingFrame(origin=origin),
-            direction=direction,
-            local=held - origin,
-            weights=weights,
-            offset=np.zeros((len(nodes), body.dim)),
-            stiffness=self._stiffness(body, nodes),
-            rotation_direction=rotation_direction,
+            frame=MovingFrame(origin=origin), direction=direction, local=held - origin, **springs
         )
+
+    def _torque_motor(
+        self, local: Array, origin: Array, axis: Array, springs: dict[str, Any]
+    ) -> TorqueMotor:
+        """Return the motor that holds local positions (k, dim) [m]. Raises InputError if its
+        springs cannot transmit the torque."""
+        along = np.zeros_like(local) if len(axis) == 1 else np.outer(local @ axis, axis)
+        spoke = local - along
+        plane = np.array([[0.0, 1.0], [-1.0, 0.0]])
+        tangent = spoke @ plane if len(axis) == 1 else np.cross(axis, spoke)
+        motor = TorqueMotor(centre=origin + along, spoke=spoke, tangent=tangent, **springs)
+        most = float(np.abs(self.limits).max())
+        if most >= motor.largest_torque:
+            raise InputError(
+                f"A servo on '{self.region}' has limits up to {most:g} N m, but its springs "
+                f"transmit less than {motor.largest_torque:g} N m. Give smaller limits, a higher "
+                "stiffness, or a region farther from the axis."
+            )
+        return motor
 
     def _axis(self, dim: int) -> Array:
         """Return the unit vector of the axis (dim,); for a rotation in the plane (1,)."""
-        if dim == 2 and self.drive == "rotation":
+        if dim == 2 and self.drive != "translation":
             if self.axis is not None:
                 raise InputError("A servo rotates about the normal of the plane; remove the axis.")
             return np.ones(1)

@@ -40,10 +40,11 @@ NOTES = (
     "goals; these are our choice or our measurement.",
     "A plan with a condensed derivative has settled if eight iterations reduced its objective by "
     "less than a thousandth.",
-    "The motors of the Liandford are driven by their angle. The linear derivative neglects the "
-    "reaction of the legs, so Pliant plans this robot with the non-linear derivative and reaches "
-    "the goals. The paper plans it with the linear derivative. It states that the non-linear one "
-    "did not give the same results within the same number of iterations.",
+    "The motors of the Liandford are driven by their torque, and both derivatives plan. The paper "
+    "plans this robot with the linear derivative, and states that the non-linear one did not give "
+    "the same results within the same number of iterations. Here the non-linear one needs fewer. "
+    "With angles in place of torques the linear derivative does not reach the goals, because it "
+    "neglects the reaction of the legs.",
 )
 
 

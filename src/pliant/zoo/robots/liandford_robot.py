@@ -14,13 +14,19 @@ LEGS = 6
 RING, ARCH, WIDTH, HUB = 0.1, 0.035, 0.012, 0.012
 HALF = 0.03  # [m] half the length of the bar
 MAX_ANGLE = 1.2  # [rad] of a motor
+# [1/m] torque of a motor over E radius^4, to which the stiffness of the rods is proportional:
+# enough to hold all motors at MAX_ANGLE
+MAX_TORQUE = 170.0
 
 
-def liandford(*, cells: int = 8, E: float = 3e7, radius: float = 0.002) -> Robot:
+def liandford(
+    *, cells: int = 8, E: float = 3e7, radius: float = 0.002, drive: str = "rotation"
+) -> Robot:
     """Return a robot with six legs, each a ladder of `cells` rungs between two rails.
 
     The legs lead alternately to the top and the bottom of the bar. A motor rotates the foot of each
-    leg about the tangent of the ring. E [Pa] is Young's modulus and `radius` [m] the radius of the
+    leg about the tangent of the ring; `drive` is "rotation" if the controls are its angles, or
+    "torque". E [Pa] is Young's modulus and `radius` [m] the radius of the
     rods; the bar is 100 times stiffer. The effectors are "top", "centre" and "bottom" of the bar.
     The paper gives neither sizes nor materials.
     """
@@ -42,6 +48,7 @@ def liandford(*, cells: int = 8, E: float = 3e7, radius: float = 0.002) -> Robot
         points.append(places)
         rods += [count + ties, spokes]
         count += len(places)
+    most = MAX_ANGLE if drive == "rotation" else MAX_TORQUE * E * radius**4
     bars = {"bar": np.arange(2)}
     soft = Material(E=E, nu=0.4, density=1200.0)
     return Robot(
@@ -58,7 +65,7 @@ def liandford(*, cells: int = 8, E: float = 3e7, radius: float = 0.002) -> Robot
         ),
         material={"body": soft, "bar": Material(E=100.0 * E, nu=0.4, density=1200.0)},
         actuators={
-            name: Servo(region=name, axis=_tangent(leg), limits=(-MAX_ANGLE, MAX_ANGLE))
+            name: Servo(region=name, axis=_tangent(leg), drive=drive, limits=(-most, most))
             for leg, name in enumerate(regions)
         },
         effectors={
