@@ -68,7 +68,7 @@ def test_torques_that_hold_the_motors_at_angles_give_their_equilibrium():
     np.testing.assert_allclose(equilibrium_positions(by_torque, np.array(torques)), q, atol=1e-7)
 
 
-def test_linear_derivative_plans_with_torques_and_not_with_angles():
+def test_linear_derivative_plans_short_motions_with_torques_and_not_with_angles():
     """[Menager2024] plans this robot with the linear derivative, which is made for forces."""
     found = {}
     for drive in ("torque", "rotation"):
