@@ -17,6 +17,7 @@ SMALL = {
     "fluid-bunny-like": {"max_grid": 50, "repeats": 1, "frames": 2},
     "cylinder-air-water": {"stages": 2, "grid": 60, "order": 1},
     "finger-hydraulic": {"filling_stages": 5, "transition_steps": 1},
+    "finger-mixed": {"filling_stages": 5, "transition_steps": 1},
     "pendulum-hydraulic": {"transition_steps": 1},
 }
 
@@ -96,6 +97,7 @@ def test_small_run_writes_the_table_and_all_figures(tmp_path, monkeypatch):
     assert metrics["Fig. 5, air, high: error within tolerance"]["value"] is True
     assert metrics["Fig. 5, water, high: error within tolerance"]["value"] is False
     assert metrics["Fig. 6, extended: error within tolerance"]["value"] is True
+    assert metrics["Future work, water and cables, high: error within tolerance"]["value"] is True
     page = (tmp_path / "report.html").read_text()
     for name in ("fig-3", "fig-4", "fig-5", "fig-6"):
         assert (tmp_path / f"{name}.png").stat().st_size > 5000

@@ -12,6 +12,7 @@ import pliant as pl
 from pliant.hydrostatics import column_weights, hydrostatic_load, volume_properties
 from pliant.zoo.experiments import cylinder_air_water as cylinder
 from pliant.zoo.experiments import finger_inverse as finger
+from pliant.zoo.experiments import finger_mixed as mixed
 from pliant.zoo.experiments import pendulum_hydraulic as pendulum
 from pliant.zoo.inverse_tasks import (
     TargetTask,
@@ -164,6 +165,42 @@ def test_settled_pose_is_the_equilibrium_found_from_rest():
             np.testing.assert_allclose(visit.pose.x, true.x, atol=1e-6 * length(target_task.robot))
 
 
+# Water and cables
+
+
+@cache
+def mixed_finger():
+    settings = find("finger-mixed").resolve_settings(quick=True)
+    target_task = mixed.task(settings, reach())
+    return target_task, visit_targets(target_task)
+
+
+def test_water_and_cables_reach_the_targets_of_water_and_of_air():
+    target_task, result = mixed_finger()
+    assert failures(target_task, result) == []
+    for name in finger.REACHABLE_TARGETS:
+        assert result.visits[name].pose.error < 1e-8
+        q = pl.equilibrium(pl.Quasistatic(target_task.robot), result.visits[name].pose.u).x
+        tip = target_task.robot.effector_position("tip", q)
+        np.testing.assert_allclose(tip, target_task.targets[name], atol=1e-6)
+
+
+def test_water_and_cables_come_closer_to_unreachable_targets_than_one_fluid():
+    _, result = mixed_finger()
+    for name in finger.UNREACHABLE_OFFSETS:
+        visit = result.visits[name]
+        alone = min(finger.distance_to_curve(line, visit.target) for line in reach().values())
+        assert visit.pose.error < 0.5 * alone
+
+
+def test_opposite_cables_are_not_tense_together():
+    _, result = mixed_finger()
+    for visit in result.visits.values():
+        _, lower, upper = visit.pose.u
+        assert min(lower, upper) < 1e-6
+        assert max(lower, upper) <= find("finger-mixed").settings["max_tension"]
+
+
 # The pendulum
 
 
@@ -239,7 +276,14 @@ def test_each_failed_check_has_a_message():
 
 
 @pytest.mark.parametrize(
-    "name", ["cylinder-air-water", "finger-hydraulic", "finger-pneumatic", "pendulum-hydraulic"]
+    "name",
+    [
+        "cylinder-air-water",
+        "finger-hydraulic",
+        "finger-pneumatic",
+        "finger-mixed",
+        "pendulum-hydraulic",
+    ],
 )
 def test_probe_is_a_robot_with_a_tip_and_interior_controls(name):
     experiment = find(name)

@@ -23,6 +23,7 @@ from pliant.report import DrawnScene, Plot
 from pliant.zoo.experiment import ExperimentRun, Metric
 from pliant.zoo.experiments import cylinder_air_water as cylinder
 from pliant.zoo.experiments import finger_inverse as finger
+from pliant.zoo.experiments import finger_mixed as mixed
 from pliant.zoo.experiments import pendulum_hydraulic as pendulum
 from pliant.zoo.experiments.fluid_weight import GRAVITY, WATER
 from pliant.zoo.inverse_tasks import (
@@ -37,8 +38,8 @@ from pliant.zoo.inverse_tasks import (
 from pliant.zoo.registry import find
 
 SHOWS = (
-    "Table I (volumes and times of columns and of the exact weight), the heat maps of Fig. 3, and "
-    "Fig. 4 to 6 with the robots of Pliant"
+    "Table I (volumes and times of columns and of the exact weight), the heat maps of Fig. 3, "
+    "Fig. 4 to 6 with the robots of Pliant, and the joint actuation by water and cables"
 )
 TABLE = {"sphere": "fluid-sphere", "bunny": "fluid-bunny-like"}
 GRIDS = (30, 50, 200, 500)  # of Fig. 3
@@ -80,7 +81,7 @@ def reproduce(folder: Path, *, quick: bool, progress: Progress) -> dict[str, Any
         figure_three(folder, quick, progress),
         figure_four(folder, quick, progress),
         section_four(quick),
-        figure_five(folder, quick, progress),
+        *figure_five_with_mixed_actuation(folder, quick, progress),
         figure_six(folder, quick, progress),
     ]
     metrics = {name: metric for part in parts for name, metric in part.metrics.items()}
@@ -271,12 +272,49 @@ def responses(model: Quasistatic, u: Array) -> tuple[Array, Array, Array]:
     return model.linearize(step).dense_controls()[free, 0], solve(J_a)[:, 0], solve(J_p.T)[:, 0]
 
 
-def figure_five(folder: Path, quick: bool, progress: Progress) -> ReproducedPart:
+def figure_five_with_mixed_actuation(
+    folder: Path, quick: bool, progress: Progress
+) -> tuple[ReproducedPart, ReproducedPart]:
+    """Return Fig. 5, and the joint actuation by water and cables of the paper's future work."""
+    tips = finger.tip_curves(
+        find("finger-hydraulic").resolve_settings(quick=quick),
+        lambda what, done, total: progress("Fig. 5: reachable positions", done, total),
+    )
+    return (
+        figure_five(folder, quick, progress, tips),
+        mixed_actuation(quick, progress, tips),
+    )
+
+
+def mixed_actuation(quick: bool, progress: Progress, tips: finger.Curves) -> ReproducedPart:
+    """Return the finger with water and two cables at the targets of Fig. 5."""
+    target_task = mixed.task(find("finger-mixed").resolve_settings(quick=quick), tips)
+    result = visit_targets(
+        target_task, lambda what, done, total: progress("water and cables", done, total)
+    )
+    metrics = mixed.mixed_metrics(tips, target_task, result)
+    return ReproducedPart(
+        metrics={
+            **{f"Future work, water and cables, {name}": m for name, m in metrics.items()},
+            "Future work, water and cables: targets reached": Metric(
+                value=not failures(target_task, result)
+            ),
+        },
+        plots=(
+            replace(
+                mixed.reachable_plot(tips, result),
+                title="Future work: the finger with water and cables",
+            ),
+        ),
+        notes=(f"Future work, water and cables: {' '.join(controller_messages(result))}",),
+    )
+
+
+def figure_five(
+    folder: Path, quick: bool, progress: Progress, tips: finger.Curves
+) -> ReproducedPart:
     """Return Fig. 5: inverse control of the finger with water and with air, same targets."""
     s = find("finger-hydraulic").resolve_settings(quick=quick)
-    tips = finger.tip_curves(
-        s, lambda what, done, total: progress("Fig. 5: reachable positions", done, total)
-    )
     tasks = {fluid: finger.task(s, fluid, tips) for fluid in tips}
     result = {
         fluid: visit_targets(
