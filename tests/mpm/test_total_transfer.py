@@ -140,6 +140,65 @@ def test_longitudinal_wave_has_the_speed_of_a_bar():
     assert errors[1] < errors[0]
 
 
+# Damping
+
+
+@every_dim
+def test_mass_damping_decays_as_geometric_series(dim):
+    """Mass damping changes v to v / (1 + tau a) in each substep."""
+    model = total(block(dim, damping=pl.Damping(mass=3.0)), cell=0.05, substeps=20)
+    v0 = np.array([0.3, -0.2, 0.1][:dim])
+    x0 = model.state(model.body.rest, np.tile(v0, model.body.n_nodes))
+    v = nodes(model, run(model, 5, x0)[-1])[1]
+    np.testing.assert_allclose(v, np.tile(v0 / (1.0 + 5e-4 * 3.0) ** 100, (len(v), 1)), rtol=1e-12)
+
+
+@every_law
+def test_stiffness_damping_of_a_longitudinal_mode_is_half_of_its_square_frequency(law):
+    """A viscous modulus beta E damps the mode with frequency w = pi c / L by exp(-beta w^2 t / 2).
+    Its phase is that without damping, up to the second order of beta w."""
+    length, E, density, beta = 0.4, 1e5, 1000.0, 2e-3
+    w = np.pi / length * np.sqrt(E / density)
+    robot = pl.Robot(
+        shape=box((length, 0.05)),
+        order=1,
+        divisions=(8, 1),
+        material=pl.Material(E=E, nu=0.0, density=density, law=law),
+        damping=pl.Damping(stiffness=beta),
+    )
+    model = total(robot, dt=np.pi / w / 20, cell=0.025)
+    mode = np.cos(np.pi * model.body.nodes[:, 0] / length)
+    v0 = np.stack([1e-4 * mode, 0.0 * mode], axis=1)
+    x = run(model, 40, model.state(model.body.rest, v0.ravel()))[-1]  # a period
+    weights = node_masses(model) * mode
+    left = weights @ nodes(model, x)[1][:, 0] / (weights @ v0[:, 0])
+    assert np.log(left) == pytest.approx(-np.pi * beta * w, rel=0.02)
+
+
+@every_dim
+@every_law
+def test_stiffness_damping_has_no_force_on_a_rotation(dim, law):
+    """The viscous stress is that of the rate of the Green strain: zero for a rotated body that
+    rotates, not for one that stretches."""
+    W, R = np.zeros((dim, dim)), np.eye(dim)
+    W[1, 0], W[0, 1] = 5.0, -5.0
+    R[:2, :2] = [[0.6, -0.8], [0.8, 0.6]]
+    change = []
+    for rate in (W, np.eye(dim)):
+        ends = []
+        for damping in (0.0, 0.02):
+            robot = block(
+                dim,
+                material=pl.Material(E=1e4, nu=0.3, law=law),
+                damping=pl.Damping(stiffness=damping),
+            )
+            model = total(robot, dt=1e-4, cell=0.05, substeps=1)
+            at = model.body.nodes @ R.T
+            ends.append(model.step(model.state(at.ravel(), (at @ rate.T).ravel()), []).x)
+        change.append(np.abs(ends[1] - ends[0]).max())
+    assert change[0] < 1e-9 * change[1]
+
+
 # Conserved quantities
 
 U = np.array([0.5, 2e3, 1e3])
