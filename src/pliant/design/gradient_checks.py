@@ -11,6 +11,7 @@ from pliant.core import Array
 from pliant.design.design_body import body_model
 from pliant.dynamics import Rollout, simulate
 from pliant.mpm import MaterialPoint
+from pliant.mpm.reference_grid import ReferenceGrid
 from pliant.optimisation import OptimisationResult, ProblemObjective
 from pliant.optimisation.scene_run import FAILURES
 
@@ -18,6 +19,7 @@ SMALLEST_STEP = 1e-4  # of scaled variables; smaller differences may be rounding
 LARGEST_STEP = 0.02  # of scaled variables; over larger ones a smooth objective is curved
 USEFUL = 0.5  # agreement below which a gradient misses half of the change
 NEGLIGIBLE = 1e-8  # of the objective at the start; smaller changes are rounding errors
+ARRIVED = 1e-3  # [cells] from an obstacle at which a node of a reference grid touches it
 MUCH_LARGER = 100.0  # than the first gradient: backpropagation through contact diverges
 
 
@@ -141,13 +143,16 @@ def _touching(objective: ProblemObjective, k: int, z: Array) -> list[bool]:
 
 def _touches(model: Any, contacts: Sequence[Contact], points: Array) -> bool:
     """Return whether a point (n, dim) [m] of the body is at an obstacle. Particles touch an
-    obstacle from one grid cell away."""
-    reach = model.cell if isinstance(model, MaterialPoint) else 0.0
+    obstacle from one grid cell away, nodes of a grid of the rest shape when its surface does."""
     for contact in contacts:
-        exposed = points
-        if not isinstance(model, MaterialPoint):
+        exposed, reach = points, 0.0
+        if isinstance(getattr(model, "body", None), ReferenceGrid):
+            reach = ARRIVED * model.cell - model.body.heights
+        elif isinstance(model, MaterialPoint):
+            reach = model.cell
+        else:
             exposed = points[model.body.node_areas(contact.surface, lumped=True) > 0.0]
-        if contact.evaluate(exposed)[0].min() <= reach:
+        if np.any(contact.evaluate(exposed)[0] <= reach):
             return True
     return False
 

@@ -17,7 +17,7 @@ from pliant.problem import Problem, Variable
 from pliant.problem.variables import VariableBlock
 
 FASTER_IF_SMALLER = (".density", ".volume")  # less mass is faster; of others, more is
-NEED_BOUNDS = (".E", ".density", ".volume", ".stiffness")
+NEED_BOUNDS = (".E", ".density", ".volume", ".stiffness", ".bulk")
 NU = ".nu"  # its natural bounds, -1 and 0.5, make waves infinitely fast
 COSTLY_RATIO = 5.0  # substeps within the bounds over those of the start, above which to warn
 
