@@ -111,7 +111,7 @@ def test_optimisation_ends_at_its_target(method):
     [
         ({"iterations": (5,)}, "2 problems"),
         ({"problems": [problem(8), problem(4)]}, "ascending order"),
-        ({"problems": [problem(4, KNOTS), problem(8, KNOTS)]}, "scenes and knots"),
+        ({"problems": [problem(4, KNOTS), problem(8, KNOTS)]}, "without scenes and knots"),
         ({"periods": ()}, "No period is at most 4 steps"),
         ({"kept": (0.5, 1.5)}, "share of the controls to keep is 1.5"),
         ({"periods": (0,)}, "A period is '0'"),

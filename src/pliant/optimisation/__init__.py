@@ -25,6 +25,7 @@ from pliant.optimisation.problem_objective import ProblemObjective
 from pliant.optimisation.rates import CosineRate
 from pliant.optimisation.result import OptimisationResult, OptimisationRow
 from pliant.optimisation.sqp import SQP
+from pliant.optimisation.successive_halving import HalvingResult, successive_halving
 
 __all__ = [
     "CMAES",
@@ -39,6 +40,7 @@ __all__ = [
     "Described",
     "FunctionObjective",
     "GaussNewton",
+    "HalvingResult",
     "InteriorPoint",
     "LeastSquares",
     "Objective",
@@ -51,4 +53,5 @@ __all__ = [
     "continue_periodically",
     "optimise",
     "optimise_growing_horizon",
+    "successive_halving",
 ]

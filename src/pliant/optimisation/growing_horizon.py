@@ -2,10 +2,13 @@
 
 The gradient through many contacts becomes irregular with the horizon, and a longer simulation costs
 more. So the controls of a short horizon are optimised first. Each longer horizon starts from their
-periodic continuation: a gait that works for one second usually works for the next one.
+periodic continuation: a gait that works for one second usually works for the next one. The weights
+of a closed loop are the same in each horizon.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,7 @@ from pliant.optimisation.driver import optimise
 from pliant.optimisation.methods import OptimisationMethod
 from pliant.optimisation.problem_objective import ProblemObjective
 from pliant.optimisation.result import OPTIMISATION, OptimisationResult
+from pliant.planners.checkpoints import Checkpoints
 from pliant.problem import Problem, SceneInputs
 from pliant.problem.variables import CONTROLS
 from pliant.progress import Progress
@@ -123,7 +127,7 @@ def optimise_growing_horizon(
     methods: str | OptimisationMethod | Sequence[str | OptimisationMethod] = "adam",
     *,
     iterations: Sequence[int],
-    periods: Sequence[int],
+    periods: Sequence[int] = (1,),
     kept: Sequence[float] = (1.0,),
     start: Array | None = None,
     target: float | None = None,
@@ -131,14 +135,15 @@ def optimise_growing_horizon(
     folder: str | Path | None = None,
     resume: bool = False,
     progress: Progress | bool | None = None,
+    checkpoints: Checkpoints = "all",
 ) -> tuple[OptimisationResult, ...]:
     """Optimise the same problem with longer and longer horizons. Return the result of each.
 
     Parameters
     ----------
     problems : the problem with each horizon, in ascending order of their steps. The controls of one
-        scene are variables in each step; other variables keep their values from one horizon to the
-        next.
+        scene are variables in each step, or a closed loop has none. Other variables keep their
+        values from one horizon to the next.
     methods : one method for all horizons, or one for each, as in `optimise`
     iterations : number of iterations of each horizon
     periods, kept : numbers of steps and shares of controls, as in `continue_periodically`
@@ -147,36 +152,109 @@ def optimise_growing_horizon(
     seed, progress : as in `optimise`
     folder : each horizon has a folder in it, such as "50-steps"
     resume : continue from the checkpoints in `folder`; horizons without one are optimised
+    checkpoints : what a gradient stores, as in `ProblemObjective`
 
     After Ctrl-C the last result is the interrupted one. Raises InputError as `optimise` does,
     StepError if no continuation can be simulated.
     """
-    each = _method_of_each(methods, len(problems))
-    _check_horizons(problems, each, iterations)
-    for shorter, longer in pairwise(problems):
-        _choices(longer, periods, kept, shorter.steps)
-    objectives = [ProblemObjective(problem, checkpoints="all") for problem in problems]
+    horizons = GrowingHorizon.of(
+        problems,
+        methods,
+        iterations=iterations,
+        periods=periods,
+        kept=kept,
+        target=target,
+        seed=seed,
+        resume=resume,
+        progress=progress,
+        checkpoints=checkpoints,
+    )
     results: list[OptimisationResult] = []
-    for k, objective in enumerate(objectives):
-        place = None if folder is None else Path(folder) / f"{problems[k].steps}-steps"
-        if results:
-            start = _continued_start(problems[k - 1], results[-1].z, problems[k], periods, kept)
-        results.append(
-            optimise(
-                objective,
-                each[k],
-                iterations=iterations[k],
-                start=start,
-                seed=seed,
-                target=target if objective is objectives[-1] else None,
-                folder=place,
-                resume=resume and place is not None and OPTIMISATION.exists(place),
-                progress=progress,
-            )
-        )
+    for k in range(len(problems)):
+        first = horizons.continued(k - 1, results[-1].z, k) if results else start
+        results.append(horizons.optimise(k, first, folder))
         if results[-1].interrupted or not np.isfinite(results[-1].best.value):
             break
     return tuple(results)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GrowingHorizon:
+    """The same problem with longer and longer horizons, and how each is optimised."""
+
+    problems: Sequence[Problem]
+    methods: Sequence[str | OptimisationMethod]
+    iterations: Sequence[int]
+    periods: Sequence[int]
+    kept: Sequence[float]
+    target: float | None
+    seed: int
+    resume: bool
+    progress: Progress | bool | None
+    checkpoints: Checkpoints
+
+    @classmethod
+    def of(
+        cls, problems: Sequence[Problem], methods: Any, *, iterations: Sequence[int], **others: Any
+    ) -> "GrowingHorizon":
+        """Return the horizons. Raises InputError for arguments that do not fit."""
+        each = _method_of_each(methods, len(problems))
+        _check_horizons(problems, each, iterations)
+        made = cls(problems=problems, methods=each, iterations=iterations, **others)
+        for shorter, longer in pairwise(problems):
+            if has_controls(longer):
+                _choices(longer, made.periods, made.kept, shorter.steps)
+        return made
+
+    @cached_property
+    def objectives(self) -> list[ProblemObjective]:
+        """The objective of each horizon."""
+        return [ProblemObjective(one, checkpoints=self.checkpoints) for one in self.problems]
+
+    def optimise(
+        self, k: int, start: Array | None, folder: str | Path | None
+    ) -> OptimisationResult:
+        """Optimise horizon k from scaled variables (n,), with checkpoints in a folder of its
+        own."""
+        steps = self.problems[k].steps
+        place = None if folder is None else Path(folder) / f"{steps}-steps"
+        return optimise(
+            self.objectives[k],
+            self.methods[k],
+            iterations=self.iterations[k],
+            start=start,
+            seed=self.seed,
+            target=self.target if k + 1 == len(self.problems) else None,
+            folder=place,
+            resume=self.resume and place is not None and OPTIMISATION.exists(place),
+            progress=self.progress,
+        )
+
+    def continued(self, k: int, z: Array, to: int, kept: Sequence[float] | None = None) -> Array:
+        """Return the scaled variables of horizon `to` that continue those of horizon k. Raises
+        StepError if no continuation of controls can be simulated."""
+        shorter, longer = self.problems[k], self.problems[to]
+        inputs = shorter.layout.inputs(z, 0)
+        out = np.array(longer.layout.start)
+        for before, after in zip(shorter.layout.blocks, longer.layout.blocks, strict=True):
+            if after.kind == CONTROLS:
+                v = continue_periodically(
+                    longer,
+                    inputs.controls,
+                    periods=self.periods,
+                    kept=self.kept if kept is None else kept,
+                    inputs=inputs,
+                ).ravel()
+            else:
+                v = before.physical(z)
+            out[after.at] = after.scaled(v)
+        lower, upper = longer.layout.bounds
+        return np.clip(out, lower, upper)  # round-off
+
+
+def has_controls(problem: Problem) -> bool:
+    """Return whether the controls of a problem are variables; a closed loop has none."""
+    return any(block.kind == CONTROLS for block in problem.layout.blocks)
 
 
 def _method_of_each(methods: Any, count: int) -> list[str | OptimisationMethod]:
@@ -200,24 +278,9 @@ def _check_horizons(
         raise InputError(f"The horizons have {steps} steps; give them in ascending order.")
     for problem in problems:
         free = [block for block in problem.layout.blocks if block.kind == CONTROLS]
-        if problem.scenes or len(free) != 1 or free[0].shares is not None:
+        given = problem.model.n_controls > 0 and not free
+        if problem.scenes or given or any(block.shares is not None for block in free):
             raise InputError(
-                "A growing horizon needs one scene whose controls are variables in each step; "
-                "give problems without scenes and knots."
+                "A growing horizon needs one scene whose controls are variables in each step, or a "
+                "closed loop without controls; give problems without scenes and knots."
             )
-
-
-def _continued_start(
-    shorter: Problem, z: Array, longer: Problem, periods: Sequence[int], kept: Sequence[float]
-) -> Array:
-    """Return the first scaled variables of a longer horizon from those of a shorter one."""
-    inputs = shorter.layout.inputs(z, 0)
-    controls = continue_periodically(
-        longer, inputs.controls, periods=periods, kept=kept, inputs=inputs
-    )
-    out = np.array(longer.layout.start)
-    for before, after in zip(shorter.layout.blocks, longer.layout.blocks, strict=True):
-        v = controls.ravel() if after.kind == CONTROLS else before.physical(z)
-        out[after.at] = after.scaled(v)
-    lower, upper = longer.layout.bounds
-    return np.clip(out, lower, upper)  # round-off
