@@ -7,13 +7,20 @@ from pliant.core import InputError
 from pliant.dynamics import simulate
 from pliant.zoo.experiment import ExperimentRun
 from pliant.zoo.experiments import biped_cable
-from pliant.zoo.open_loop_walks import Walk, optimise_walks, walk_metrics
+from pliant.zoo.open_loop_walks import Walk, first_controls, optimise_walks, walk_metrics
 from pliant.zoo.registry import find
 from pliant.zoo.robots.biped_robot import MIN_CABLE_LENGTH
 from pliant.zoo.walkers import forward_position
 
 FULL = find("biped-cable").settings
-SETTINGS = {**FULL, "coarsening": 4.0, "steps": 40, "iterations": 6, "last_iterations": 4}
+SETTINGS = {
+    **FULL,
+    "coarsening": 4.0,
+    "steps": 40,
+    "iterations": 6,
+    "last_iterations": 4,
+    "starts": 1,
+}
 
 
 def walks(folder, resume: bool = False, **changes) -> list[Walk]:
@@ -51,8 +58,8 @@ def test_sudden_pulls_to_the_limit_do_not_tear_the_body() -> None:
     assert max(model.neighbour_gap(x) for x in run.states) < model.cell
 
 
-def test_first_guesses_differ_by_seed_and_pull_only() -> None:
-    one, other = biped_cable.guess(50, 0), biped_cable.guess(50, 1)
+def test_first_guesses_of_a_seed_differ_and_pull_only() -> None:
+    one, other = first_controls(biped_cable.guess, 50, 0, 2)
     assert np.abs(one - other).max() > 0.05
     assert one.max() <= 1.0
     assert one.min() >= MIN_CABLE_LENGTH
@@ -60,7 +67,8 @@ def test_first_guesses_differ_by_seed_and_pull_only() -> None:
 
 def test_walk_is_farther_than_that_of_the_guess(walk) -> None:
     model = biped_cable.walker(SETTINGS)
-    first = simulate(model, biped_cable.guess(40, 5), progress=False).states[-1]
+    guess = biped_cable.guess(40, np.random.default_rng(5))
+    first = simulate(model, guess, progress=False).states[-1]
     before = (forward_position(model, first) - walk.start) / walk.length
     assert walk.distance > before + 0.05
     moved = forward_position(model, walk.states[-1]) - walk.start
@@ -82,6 +90,15 @@ def test_killed_run_continues_with_the_same_bits(walk, tmp_path) -> None:
     resumed = walks(tmp_path / "parts", resume=True)[0]
     np.testing.assert_array_equal(resumed.controls, walk.controls)
     assert resumed.distance == walk.distance
+
+
+def test_starts_of_a_seed_are_compared_and_counted(tmp_path) -> None:
+    """The first of them is that of a run with a single start."""
+    found = walks(tmp_path / "several", starts=2)[0]
+    assert [len(results) for results in found.search.trials] in ([3, 1], [1, 3])
+    assert found.iterations == 2 * 6 + 6 + 4
+    alone, several = (first_controls(biped_cable.guess, 10, 5, n) for n in (1, 2))
+    np.testing.assert_array_equal(alone[0], several[0])
 
 
 def test_seed_ends_when_it_is_far_enough(tmp_path) -> None:

@@ -1,5 +1,5 @@
-"""Walkers with controls as functions of time: optimisation by growing horizons with several seeds,
-and its metrics and plots."""
+"""Walkers with controls as functions of time: optimisation by growing horizons from several starts
+of each seed, and its metrics and plots."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,8 @@ import numpy as np
 from pliant.core import Array
 from pliant.dynamics import simulate
 from pliant.mpm import MaterialPoint
-from pliant.optimisation import Adam, OptimisationResult, optimise_growing_horizon
+from pliant.optimisation import Adam, HalvingResult, OptimisationResult, successive_halving
+from pliant.optimisation.result import OPTIMISATION
 from pliant.problem import Problem
 from pliant.report import Plot
 from pliant.store import remove_files
@@ -25,11 +26,16 @@ class Walk:
     """The walk that one seed has found."""
 
     seed: int
-    results: tuple[OptimisationResult, ...]  # of each horizon
+    search: HalvingResult  # of all starts
     states: Array  # (steps + 1, n_state)
     start: float  # [m] mean position along x at rest
     length: float  # [m] of the body
     gap: float  # [cells] largest distance of particles that are neighbours at rest
+
+    @property
+    def results(self) -> tuple[OptimisationResult, ...]:
+        """The results of the best start, one for each horizon."""
+        return self.search.results
 
     @property
     def controls(self) -> Array:
@@ -50,22 +56,23 @@ class Walk:
 
     @property
     def iterations(self) -> int:
-        """The number of iterations of all horizons."""
-        return sum(len(result.history) - 1 for result in self.results)
+        """The number of iterations of all starts and horizons."""
+        return self.search.iterations
 
     @property
     def seconds(self) -> float:
-        """The time [s] of all iterations."""
-        return sum(result.history[-1].seconds for result in self.results)
+        """The time [s] of all iterations of all starts."""
+        return self.search.seconds
 
     @property
     def failures(self) -> int:
         """The number of trial simulations that failed; they are taken back."""
-        return sum(bool(row.failed) for result in self.results for row in result.history)
+        trials = [result for results in self.search.trials for result in results]
+        return sum(bool(row.failed) for result in trials for row in result.history)
 
     def curves(self) -> tuple[Array, Array, Array]:
         """Return the iteration, the time [s] and the longest distance [body lengths] so far at the
-        end of the current horizon, with gaps (NaN) where the horizon grows."""
+        end of the current horizon of the best start, with gaps (NaN) where the horizon grows."""
         pieces, n, seconds = [], 0, 0.0
         for result in self.results:
             count = np.arange(len(result.history), dtype=float)
@@ -81,7 +88,7 @@ def optimise_walks(
     run: ExperimentRun,
     problem_for: Callable[[int], Problem],
     horizons: Sequence[int],
-    guess: Callable[[int, int], Array],
+    guess: Callable[[int, np.random.Generator], Array],
     *,
     length: float,
     periods: Sequence[int],
@@ -89,11 +96,11 @@ def optimise_walks(
 ) -> list[Walk]:
     """Optimise a walk for each seed of the settings, with checkpoints in folders of the run.
 
-    `problem_for(steps)` is the problem, `guess(steps, seed)` the first controls; `periods` and
-    `kept` are those of `continue_periodically`. The settings "iterations" and "last_iterations" are
-    the numbers of iterations of the earlier horizons and of the last one, "rate" and "later_rate"
-    the rates of Adam of the first horizon and of the later ones, which start with a gait. A seed
-    ends at "enough_distance".
+    `problem_for(steps)` is the problem, `guess(steps, rng)` returns random first controls;
+    `periods` and `kept` are those of `continue_periodically`. The setting "starts" is the number of
+    first controls of a seed. "iterations" and "last_iterations" are the numbers of iterations of
+    the earlier horizons and of the last one, "rate" and "later_rate" the rates of Adam of the first
+    horizon and of the later ones, which start with a gait. A seed ends at "enough_distance".
     """
     s, walks = run.settings, []
     problems = [problem_for(steps) for steps in horizons]
@@ -103,27 +110,39 @@ def optimise_walks(
     for seed in range(run.seed, run.seed + int(s["seeds"])):
         folder = run.folder / f"seed-{seed}"
         if not run.resume:
-            remove_files(folder, "*")
-        results = optimise_growing_horizon(
+            remove_files(folder, f"**/{OPTIMISATION.noun}*")
+        search = successive_halving(
             problems,
             [Adam(rate=float(s["rate"])), *[Adam(rate=float(s["later_rate"]))] * n],
             iterations=[int(s["iterations"])] * n + [int(s["last_iterations"])],
             periods=periods,
             kept=kept,
-            start=problems[0].layout.blocks[0].scaled(guess(horizons[0], seed).ravel()),
+            starts=[
+                problems[0].layout.blocks[0].scaled(controls.ravel())
+                for controls in first_controls(guess, horizons[0], seed, int(s["starts"]))
+            ],
             target=-(start + float(s["enough_distance"]) * length),
             folder=folder,
             resume=run.resume,
             progress=run.progress,
         )
-        if results[-1].interrupted:
+        if search.interrupted:
             raise KeyboardInterrupt
-        states = simulate(model, results[-1].values["controls"], progress=False).states
+        states = simulate(model, search.results[-1].values["controls"], progress=False).states
         gap = max(model.neighbour_gap(x) for x in states) / model.cell
         walks.append(
-            Walk(seed=seed, results=results, states=states, start=start, length=length, gap=gap)
+            Walk(seed=seed, search=search, states=states, start=start, length=length, gap=gap)
         )
     return walks
+
+
+def first_controls(
+    guess: Callable[[int, np.random.Generator], Array], steps: int, seed: int, count: int
+) -> list[Array]:
+    """Return the first controls (steps, n_controls) of each start of a seed. The first one does not
+    depend on their number."""
+    sequences = [np.random.SeedSequence([seed, k] if k else seed) for k in range(count)]
+    return [guess(steps, np.random.default_rng(one)) for one in sequences]
 
 
 def walk_metrics(walks: Sequence[Walk], least: float) -> dict[str, Metric]:

@@ -64,9 +64,8 @@ def problem(model: MaterialPoint, steps: int) -> Problem:
     )
 
 
-def guess(steps: int, seed: int) -> Array:
+def guess(steps: int, rng: np.random.Generator) -> Array:
     """Return random cable lengths (steps, 4), slightly shorter than at rest."""
-    rng = np.random.default_rng(seed)
     shortening = 0.1 * np.abs(rng.standard_normal((-(-steps // HOLD_STEPS), 4)))
     return np.clip(1.0 - np.repeat(shortening, HOLD_STEPS, axis=0)[:steps], MIN_CABLE_LENGTH, 1.0)
 
@@ -163,6 +162,8 @@ EXPERIMENT = Experiment(
         "rate": 0.1,  # of the first horizon
         "later_rate": 0.05,  # of the later horizons, which start with a gait
         "early_continuations": True,  # whether a longer horizon may leave out the end of a shorter
+        # random first controls of a seed, of which the better half continues after each horizon
+        "starts": 4,
         "seeds": 3,
         "enough_distance": 2.5,  # [body lengths] at which a seed ends
         "min_distance": 2.0,  # [body lengths] of every seed
@@ -174,6 +175,7 @@ EXPERIMENT = Experiment(
         "coarsening": 2.0,
         "iterations": 8,
         "last_iterations": 8,
+        "starts": 2,
         "seeds": 2,
         "min_distance": 0.1,
         "small_animation": True,
