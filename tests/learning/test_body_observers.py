@@ -5,7 +5,7 @@ import pytest
 from models import fem, latent, mass, particles
 
 import pliant as pl
-from pliant.core import ObserverWithMemory
+from pliant.core import InputError, ObserverWithMemory
 from pliant.geometry.k_means import k_means
 from pliant.learning import (
     CentroidObserver,
@@ -23,6 +23,9 @@ HALF = pl.geometry.Rectangle(size=(0.1, 0.02))
 MAKE = {"FEM": lambda: fem(design=()), "particles": lambda: particles(design=())}
 OBSERVERS = {
     "centroids": CentroidObserver(k=3, quantities=("position", "velocity", "acceleration")),
+    "relative": StackedObserver(
+        observers=[CentroidObserver(k=3, relative_axes=(0,)), StrainObserver(rate=True)]
+    ),
     "stacked": StackedObserver(
         observers=[CentroidObserver(quantities="acceleration"), StrainObserver(rate=True)]
     ),
@@ -131,6 +134,25 @@ def test_centroids_move_with_a_rigid_motion(kind, models):
     c, s = np.cos(angle), np.sin(angle)
     assert moved[:, 0] == pytest.approx(y[:, 0] @ np.array([[c, s], [-s, c]]) + shift, abs=1e-12)
     assert moved[:, 1] == pytest.approx(np.tile(speed, (2, 1)), abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", MAKE)
+def test_relative_centroids_do_not_see_a_shift_along_their_axes(kind, models):
+    model = models[kind]
+    relative = CentroidObserver(groups=["body", HALF], relative_axes=(0,))
+    observer = attach_observer(relative, model)
+    rest = observer.observe(model.initial_state()).reshape(2, 2, 2)
+    assert rest[:, 0, 0] == pytest.approx([0.0, -0.05], abs=1e-12)
+    state = rigid_state(model, 0.0, np.array([0.3, -0.2]), np.array([0.5, 2.0]))
+    moved = observer.observe(state).reshape(2, 2, 2)
+    assert moved[:, 0] == pytest.approx(rest[:, 0] + np.array([0.0, -0.2]), abs=1e-12)
+    assert moved[:, 1] == pytest.approx(np.tile([0.5, 2.0], (2, 1)), abs=1e-12)
+
+
+@pytest.mark.parametrize("axis", [2, -1, 0.5])
+def test_relative_axis_beyond_the_dimension_is_an_error(axis, models):
+    with pytest.raises(InputError, match="relative axis"):
+        attach_observer(CentroidObserver(relative_axes=(axis,)), models["FEM"])
 
 
 def test_centroid_is_weighted_by_mass():

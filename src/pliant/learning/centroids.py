@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pliant.actuators.muscle import select_cells
-from pliant.bodies import CellBody, require_protocol
+from pliant.bodies import AttachableBody, CellBody, require_protocol
 from pliant.core import Array, Dynamics, InputError, is_integer, nearest, quoted, require_seed
 from pliant.geometry import Domain
 from pliant.geometry.k_means import k_means
@@ -32,6 +32,8 @@ class CentroidObserver:
         particles at rest. Without both, the observer sees the centre of the whole body.
     seed : of the clusters
     quantities : of "position", "velocity" and "acceleration"; None for positions and velocities
+    relative_axes : axes (0, 1, 2) along which positions are relative to the centre of mass of all
+        parts together, so that a gait does not depend on where the robot is
 
     An acceleration is the change of the velocity since the step before, over dt. It needs a memory,
     which only a `ClosedLoop` keeps, and is zero at the first step. The masses are those of the
@@ -50,6 +52,7 @@ class CentroidObserver:
     k: int | None = None
     seed: int = 0
     quantities: str | Sequence[str] | None = None
+    relative_axes: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         require_seed(self.seed)
@@ -103,6 +106,19 @@ class CentroidObserver:
         labels = k_means(centres, cell_masses(body), self.k, self.seed)
         return [np.flatnonzero(labels == j) for j in range(self.k)]
 
+    def _origin(self, body: AttachableBody, cells_of: Sequence[Array]) -> sp.csr_matrix:
+        """Return the matrix (dim, n_dofs) that maps positions to the centre of mass of all parts,
+        along the relative axes."""
+        for axis in self.relative_axes:
+            if not is_integer(axis) or not 0 <= axis < body.dim:
+                raise InputError(
+                    f"A relative axis is {quoted(axis)}; give some of 0 to {body.dim - 1}."
+                )
+        cells = np.unique(np.concatenate([*cells_of]))
+        chosen = np.isin(np.arange(body.dim), list(self.relative_axes)).astype(float)
+        weights = sp.csr_matrix(centre_weights(body, cells))
+        return sp.csr_matrix(sp.kron(weights, sp.diags(chosen)))
+
     def attach(self, model: Dynamics) -> AnyObserver:
         """Return the observer for a model. Raises InputError if the model has no nodes, region or
         velocity that it needs."""
@@ -113,15 +129,13 @@ class CentroidObserver:
                 "This model has no velocity, so its centroids have positions only; take a rule "
                 "with inertia such as ImplicitEuler."
             )
-        eye = sp.identity(body.dim)
-        parts = [
-            sp.kron(sp.csr_matrix(centre_weights(body, cells)), eye, format="csr")
-            for cells in self.cells_of(model)
-        ]
+        eye, cells_of = sp.identity(body.dim), self.cells_of(model)
+        parts = [sp.kron(sp.csr_matrix(centre_weights(body, cells)), eye) for cells in cells_of]
+        origin = self._origin(body, cells_of)
         rows = [
-            state_rows(model, part, quantity)
+            state_rows(model, part - origin if q == "position" else part, q)
             for part in parts
-            for quantity in ("position" if q == "position" else "velocity" for q in quantities)
+            for q in ("position" if q == "position" else "velocity" for q in quantities)
         ]
         matrix = sp.csr_matrix(sp.vstack(rows))
         if "acceleration" not in quantities:
