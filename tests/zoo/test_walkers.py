@@ -58,7 +58,7 @@ def test_sampled_walkers_have_the_particles_of_the_paper(walk) -> None:
     walker = walk.walker(settings)
     particles = walker.particles
     if particles is None:
-        particles = sample_body(walker.robot, walker.cell, 2, "lattice", 0)
+        particles = sample_body(walker.robot, walker.cell, walker.per_cell, "lattice", 0)
     assert particles.n_particles == pytest.approx(walk.PAPER.particles, rel=0.01)
     assert walker.robot.n_controls == walk.PAPER.pressures
 
@@ -128,11 +128,11 @@ def test_every_chamber_has_the_particles_of_its_block() -> None:
 
 def made(combination: str = "none", seed: int = 3, **settings):
     both = "none,E+nu+density"
-    chosen = {**SETTINGS, "coarsening": 10.0, "steps": 25, "combinations": both, **settings}
+    chosen = {**SETTINGS, "coarsening": 2.5, "steps": 25, "combinations": both, **settings}
     walker, fields = biped_codesign.walker(chosen), COMBINATIONS[combination]
     model = walker_model(walker, chosen, fields)
     loop = walker_loop(walker, model, chosen, seed)
-    return model, loop, walker_problem(loop, chosen, fields)
+    return model, loop, walker_problem(loop, chosen, 25, fields)
 
 
 @pytest.mark.parametrize("seed", [3, 4])
@@ -148,11 +148,11 @@ def test_random_network_moves_the_walker(seed: int) -> None:
 
 
 def test_weight_of_the_biped_compresses_its_legs_by_three_per_cent() -> None:
-    chosen = {**SETTINGS, "coarsening": 5.0, "combinations": "none"}
+    chosen = {**SETTINGS, "coarsening": 1.25, "combinations": "none"}
     walker = biped_codesign.walker(chosen)
     damped = replace(walker.robot, damping=Damping(mass=20.0))
     model = walker_model(replace(walker, robot=damped), chosen)
-    last = simulate(model, np.zeros((60, 4))).states[-1]
+    last = simulate(model, np.zeros((120, 4))).states[-1]
     points, rest = model.particles(last).position, model.body.samples.points
     legs = np.concatenate([model.body.samples.regions[name] for name in model.robot.actuators])
     assert np.ptp(points[legs, 1]) == pytest.approx(0.97 * np.ptp(rest[legs, 1]), rel=0.01)
@@ -182,7 +182,7 @@ def test_combinations_share_their_substeps_and_start_alike() -> None:
             assert np.all(z[block.at] == block.scaled(block.first))
             assert block.value(block.physical(z)) == pytest.approx(1000.0)
     assert ends["none"][0] == ends["E+nu+density"][0]
-    assert ends["E+nu+density"][1] - ends["none"][1] == 3 * 128
+    assert ends["E+nu+density"][1] - ends["none"][1] == 3 * 2048
 
 
 def test_bounds_are_those_of_the_paper() -> None:
@@ -213,17 +213,17 @@ def test_bad_settings_are_errors(setting, says: str) -> None:
 
 
 def test_training_continues_with_the_same_bits(tmp_path) -> None:
-    settings = {**SETTINGS, "coarsening": 10.0, "steps": 5, "combinations": "E", "iterations": 3}
+    settings = {**SETTINGS, "coarsening": 2.5, "steps": 6, "combinations": "E"}
 
     def trained(folder, iterations: int, resume: bool) -> WalkerTraining:
         run = ExperimentRun(
-            settings={**settings, "iterations": iterations},
+            settings={**settings, "last_iterations": iterations},
             folder=tmp_path / folder,
             identity="test",
             resume=resume,
         )
         run.folder.mkdir(exist_ok=True)
-        return train_walkers(run, biped_codesign.walker)[0]
+        return train_walkers(run, biped_codesign.walker)[1]
 
     whole = trained("whole", 3, False)
     trained("parts", 1, False)
@@ -243,10 +243,13 @@ def training(combination: str, seed: int, distance: float) -> WalkerTraining:
     class Result:
         history = (Row(0.0), Row(-distance))
 
+    class Search:
+        results = (Result(),)
+
     return WalkerTraining(
         combination=combination,
         seed=seed,
-        result=Result(),  # type: ignore[arg-type]
+        search=Search(),  # type: ignore[arg-type]
         start=0.0,
         length=1.0,
     )

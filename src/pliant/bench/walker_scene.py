@@ -1,12 +1,13 @@
 """The scene of `pliant bench learning`: a soft biped whose neural network drives four pressure
 chambers [Spielberg2021, listing 6]."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
+from pliant.actuators import Fluidic
 from pliant.core import Array, Dynamics, InputError
 from pliant.learning import MLP, ClosedLoop, ControlTask, UserObserver
 from pliant.mpm import MaterialPoint
@@ -87,8 +88,10 @@ class WalkerScene:
     # Pliant
 
     def model(self, precision: str = "float64") -> MaterialPoint:
-        """Return the model with these particles. Its adjoint keeps all substeps of a step."""
-        robot = BLOCKS.robot()
+        """Return the model with these particles and isotropic pressures. Its adjoint keeps all
+        substeps of a step."""
+        pressures = {name: Fluidic(region=name, limits=(0.0, PRESSURE)) for name in BLOCKS.chambers}
+        robot = replace(BLOCKS.robot(), actuators=pressures)
         return MaterialPoint(
             robot,
             dt=self.dt,

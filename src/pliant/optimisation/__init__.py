@@ -10,6 +10,7 @@ from pliant.optimisation.functions import (
 )
 from pliant.optimisation.gauss_newton import GaussNewton
 from pliant.optimisation.growing_horizon import continue_periodically, optimise_growing_horizon
+from pliant.optimisation.halving import HalvingResult, successive_halving
 from pliant.optimisation.interior_point import InteriorPoint
 from pliant.optimisation.lbfgsb import LBFGSB
 from pliant.optimisation.methods import OptimisationMethod
@@ -25,7 +26,6 @@ from pliant.optimisation.problem_objective import ProblemObjective
 from pliant.optimisation.rates import CosineRate
 from pliant.optimisation.result import OptimisationResult, OptimisationRow
 from pliant.optimisation.sqp import SQP
-from pliant.optimisation.successive_halving import HalvingResult, successive_halving
 
 __all__ = [
     "CMAES",

@@ -33,7 +33,6 @@ class PaperFigure:
 _SPACE: Mapping[str, Setting] = {
     "coarsening": 3.0,
     "seeds": 2,
-    "iterations": 30,
     "combinations": "none,E+nu+density",
 }
 _IN_SPACE = "co-design of E, nu and density gains roughly 33 %; six repetitions"
@@ -45,17 +44,17 @@ FIGURES: Mapping[str, PaperFigure] = {
     "rhino": PaperFigure(
         label="Fig. 7",
         states="a curve of progress; the text gives no distance",
-        reduced={"coarsening": 4.0, "seeds": 2, "iterations": 40},
+        reduced={"coarsening": 1.6, "seeds": 2},
     ),
     "biped-terrain": PaperFigure(
         label="Fig. 8",
         states="a curve of progress; the text gives no distance",
-        reduced={"coarsening": 4.0, "seeds": 2, "iterations": 40},
+        reduced={"coarsening": 1.6, "seeds": 2},
     ),
     "creature-stl": PaperFigure(
         label="Fig. 9",
         states="a curve of progress; the text gives no distance",
-        reduced={"coarsening": 2.0, "seeds": 2, "iterations": 40},
+        reduced={"coarsening": 2.0, "seeds": 2},
     ),
     "arm-swingup": PaperFigure(
         label="Fig. 10", states="co-design needs less than 75 % of the actuation cost"
@@ -67,7 +66,7 @@ FIGURES: Mapping[str, PaperFigure] = {
         label="Fig. 11",
         states="several body lengths within 5 min; co-design gains nearly 50 %; E matters most, "
         "then density, then nu; ten repetitions",
-        reduced={"coarsening": 5.0, "seeds": 3, "iterations": 40, "combinations": FEW},
+        reduced={"coarsening": 1.6, "seeds": 3, "combinations": FEW},
     ),
     "quadruped": PaperFigure(label="Fig. 12", states=_IN_SPACE, reduced=_SPACE),
     "hexapod": PaperFigure(label="Fig. 13", states=_IN_SPACE, reduced=_SPACE),

@@ -7,18 +7,22 @@ import numpy as np
 
 from pliant.dynamics import simulate
 from pliant.zoo.experiment import Experiment, Setting
+from pliant.zoo.robots.block_walkers import TIME
 from pliant.zoo.walker_report import PaperValues, walker_outcome
 from pliant.zoo.walkers import FIELDS, MakeWalker, check_walker, walker_model
 
 SETTINGS: Mapping[str, Setting] = {
     "coarsening": 1.0,  # of the distance of particles and of the grid's cell
-    "dt": 0.02,
+    "dt": 0.02 * TIME,
     "steps": 200,
     "combinations": "none",  # of material fields, separated by commas; "all": eight of them
     "seeds": 3,
-    "iterations": 100,
-    "rate": 1e-3,  # largest change of a weight in an iteration
-    "design_rate": 0.02,  # largest change of a material, over half its range
+    "starts": 4,  # random networks of a seed, of which the better half continues after a horizon
+    "iterations": 10,  # of each horizon but the last one
+    "last_iterations": 30,
+    "rate": 5e-3,  # largest change of a weight in an iteration of the first horizon
+    "later_rate": 1e-3,  # of the later horizons, which start with a gait
+    "design_rate": 0.03,  # largest change of a material, over half its range
     "clock": 3.0,  # [Hz] that the network sees; 0: none
     "transfer": "updated",
     "workers": 1,  # processes, each of which trains one walker at a time
@@ -28,7 +32,9 @@ SETTINGS: Mapping[str, Setting] = {
 QUICK: Mapping[str, Setting] = {
     "steps": 20,
     "seeds": 1,
+    "starts": 2,
     "iterations": 2,
+    "last_iterations": 2,
     "min_distance": 0.0,
     "small_animation": True,
 }
@@ -54,7 +60,7 @@ def walker_experiment(
         model = walker_model(make(coarse), coarse, tuple(FIELDS))
         shares = np.linspace(0.1, 0.4, model.n_controls)
         u = shares * model.control_limits()[1]
-        return model, simulate(model, np.tile(u, (5, 1))).states[-1], u
+        return model, simulate(model, np.tile(u, (8, 1))).states[-1], u
 
     return Experiment(
         name=name,

@@ -133,11 +133,18 @@ def _size_metrics(motion: WalkerMotion, paper: PaperValues) -> dict[str, Metric]
 
 
 def _cost_metrics(found: Sequence[WalkerTraining]) -> dict[str, Metric]:
-    seconds = [one.seconds[-1] / max(len(one.seconds) - 1, 1) for one in found]
+    last = [one.result.history for one in found]
+    seconds = [rows[-1].seconds / max(len(rows) - 1, 1) for rows in last]
     return {
         "failed simulations": Metric(value=sum(one.failures for one in found)),
-        "iterations": Metric(value=max(len(one.seconds) for one in found) - 1),
-        "time per iteration": Metric(value=float(np.mean(seconds)), unit="s"),
+        "iterations": Metric(value=max(int(one.iterations[-1]) for one in found)),
+        "iterations of all starts": Metric(value=sum(one.search.iterations for one in found)),
+        "time per iteration of the longest horizon": Metric(
+            value=float(np.mean(seconds)), unit="s"
+        ),
+        "longest time of a training": Metric(
+            value=max(one.search.seconds for one in found), unit="s", paper=300
+        ),
     }
 
 
@@ -200,7 +207,8 @@ def learning_plots(groups: Mapping[str, Sequence[WalkerTraining]], figure: str) 
 def _mean_curve(group: Sequence[WalkerTraining]) -> dict[str, Array]:
     """Return the mean and interval over the seeds; a training that ended early keeps its
     distance."""
-    count = max(len(one.distances) for one in group)
+    longest = max(group, key=lambda one: len(one.distances))
+    count = len(longest.distances)
     rows = np.array(
         [np.pad(one.distances, (0, count - len(one.distances)), "edge") for one in group]
     )
@@ -210,7 +218,7 @@ def _mean_curve(group: Sequence[WalkerTraining]) -> dict[str, Array]:
     mean = rows.mean(axis=0)
     half = np.nan_to_num([half_interval(column) for column in rows.T])
     return {
-        "iteration": np.arange(count),
+        "iteration": longest.iterations,
         "seconds": seconds.mean(axis=0),
         "mean": mean,
         "low": mean - half,

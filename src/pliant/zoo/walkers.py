@@ -14,9 +14,11 @@ from pliant.learning import (
     ClockedController,
     ClosedLoop,
     ScaledObserver,
+    StackedObserver,
     attach_observer,
 )
 from pliant.mpm import MaterialPoint
+from pliant.mpm.particle_model import DEFAULT_FRACTION
 from pliant.mpm.particles import Particles
 from pliant.problem import Problem, Reward, StateGoal, Variable
 from pliant.robot import Robot
@@ -27,10 +29,15 @@ BODY = "body"  # the effector at the mean position of the particles
 HIDDEN = (64, 64)
 # sizes of displacements [m] and velocities [m/s] of the centroids, which the network sees over them
 DISPLACEMENT, SPEED = 0.1, 0.5
+PLACE = 0.3  # [m] size of the displacement of the whole robot on a terrain
 # of the network's first weights of its last layer: large enough that every network moves the robot
 OUTPUT_GAIN = 2.0
+# of a cell that a pressure wave crosses in a substep of the stiffest and lightest material of the
+# bounds. Such a material is stable up to 0.9, and the first material crosses half as much.
+WAVE_FRACTION = 0.75
 EFFORT = 1e-6 / UNIT**2  # [m/Pa^2] of half the squared pressures of a step
 NONE = "none"  # the name of control alone
+HORIZONS = 2, 1  # the first horizon is half of the simulated time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +70,9 @@ class Walker:
     length: float  # [m] of the body, the unit of distances
     cell: float  # [m]
     observer: CentroidObserver
-    particles: Particles | None = None  # None: two along each edge of a cell
+    place: CentroidObserver | None = None  # whose position the network sees too
+    particles: Particles | None = None  # None: `per_cell` along each edge of a cell
+    per_cell: int = 2
 
 
 MakeWalker = Callable[[Mapping[str, Setting]], Walker]
@@ -92,28 +101,36 @@ def walker_model(
         walker.robot,
         dt=float(settings["dt"]),
         cell=walker.cell,
+        per_cell=walker.per_cell,
         design=[one.name for one in FIELDS.values()],
         transfer=str(settings["transfer"]),
         body=walker.particles,  # type: ignore[arg-type]
         memory=1e9,
+        store_substeps=walker.robot.mesh().dim == 2,  # in space they take too much memory
     )
     varied = {name for chosen in chosen_combinations(settings).values() for name in chosen}
     fastest = model.params.split(model.params.flat)
     for name in varied.union(fields):
         fastest[FIELDS[name].name] = np.full(model.body.n_particles, FIELDS[name].stiffest)
-    substeps = model.stable_substeps(np.concatenate([*fastest.values()]))
+    first, stiffest = (
+        model.stable_substeps(p) for p in (None, np.concatenate([*fastest.values()]))
+    )
+    substeps = max(first, int(np.ceil(stiffest * DEFAULT_FRACTION / WAVE_FRACTION)))
     return replace(model, substeps=substeps, design=[FIELDS[name].name for name in fields])
 
 
 def walker_loop(
     walker: Walker, model: MaterialPoint, settings: Mapping[str, Setting], seed: int
 ) -> ClosedLoop:
-    """Return the model with its network. The network sees the displacement and the velocity of each
-    centroid and, unless its frequency is zero, a clock."""
-    seen = attach_observer(walker.observer, model)
-    scale = np.tile(np.repeat([DISPLACEMENT, SPEED], model.dim), seen.size // (2 * model.dim))
+    """Return the model with its network, whose first weights are random. The network sees the
+    displacement and the velocity of each centroid and, unless its frequency is zero, a clock."""
+    parts = [walker.observer] if walker.place is None else [walker.observer, walker.place]
+    both = StackedObserver(observers=parts)
+    seen, n = attach_observer(both, model), attach_observer(walker.observer, model).size
+    scale = np.full(seen.size, PLACE)
+    scale[:n] = np.tile(np.repeat([DISPLACEMENT, SPEED], model.dim), n // (2 * model.dim))
     observer = ScaledObserver(
-        observer=walker.observer, offset=seen.observe(model.initial_state()), scale=scale
+        observer=both, offset=seen.observe(model.initial_state()), scale=scale
     )
     frequency = float(settings["clock"])
     lower, upper = model.control_limits()
@@ -132,15 +149,15 @@ def walker_loop(
 
 
 def walker_problem(
-    loop: ClosedLoop, settings: Mapping[str, Setting], fields: Sequence[str] = ()
+    loop: ClosedLoop, settings: Mapping[str, Setting], steps: int, fields: Sequence[str] = ()
 ) -> Problem:
     """Return the problem: maximise the distance along x at the end, with the paper's small effort.
     The variables are the network's weights and fields of the material."""
-    model, steps = loop.model, int(settings["steps"])
+    model = loop.model
     forward = np.eye(model.dim)[0]  # type: ignore[attr-defined]
     distance = Reward(effector=BODY, quantity="position", direction=forward, time=steps * loop.dt)
     effort = StateGoal(part="controls", target=np.zeros(model.n_controls), weight=EFFORT / loop.dt)
-    rate, design_rate = float(settings["rate"]), float(settings["design_rate"])
+    rate, design_rate = float(settings["later_rate"]), float(settings["design_rate"])
     return Problem(
         model=loop,
         steps=steps,
@@ -159,6 +176,17 @@ def _field_variable(field: MaterialField, ratio: float) -> Variable:
     return Variable(field.name, lower=field.lower, upper=field.upper, scale=ratio * half)
 
 
+def horizons(settings: Mapping[str, Setting]) -> list[int]:
+    """Return the steps of each horizon. Raises InputError for too few steps."""
+    steps = int(settings["steps"])
+    if steps < HORIZONS[0]:
+        raise InputError(
+            f"The setting steps is {steps}, so the first of {len(HORIZONS)} horizons has no step; "
+            f"give {HORIZONS[0]} or more."
+        )
+    return [steps // part for part in HORIZONS]
+
+
 def forward_position(model: MaterialPoint, x: Array) -> float:
     """Return the mean position [m] of the particles along x in a state (n_state,)."""
     return float((model.effector_rows(BODY) @ x[: model.space.n_dofs])[0])
@@ -167,7 +195,8 @@ def forward_position(model: MaterialPoint, x: Array) -> float:
 def check_walker(settings: Mapping[str, Setting]) -> None:
     """Raise InputError for unknown combinations, and for rates or a clock out of range."""
     chosen_combinations(settings)
-    for name in ("rate", "design_rate", "coarsening"):
+    horizons(settings)
+    for name in ("rate", "later_rate", "design_rate", "coarsening"):
         if float(settings[name]) <= 0.0:
             raise InputError(f"The setting {name} is {settings[name]}; give a positive number.")
     if float(settings["clock"]) < 0.0:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from pliant.learning import CentroidObserver
 from pliant.zoo.experiment import Setting
+from pliant.zoo.robots.block_walkers import TIME
 from pliant.zoo.robots.creature_robot import creature
 from pliant.zoo.walker_experiment import walker_experiment
 from pliant.zoo.walker_report import PaperValues
@@ -22,7 +23,7 @@ def walker(settings: Mapping[str, Setting]) -> Walker:
         robot=creature(length=LENGTH),
         length=LENGTH,
         cell=CELL * float(settings["coarsening"]),
-        observer=CentroidObserver(k=CLUSTERS),
+        observer=CentroidObserver(k=CLUSTERS, relative_axes=(0,)),
     )
 
 
@@ -32,8 +33,8 @@ EXPERIMENT = walker_experiment(
     PAPER,
     shows="a four-legged creature from an STL file, with a pressure chamber in each leg and a "
     "network, learns to walk",
-    size="22,084 particles, 4 pressures, 4,000 substeps",
-    takes="8 h",
-    settings={"dt": 0.005, "steps": 800, "rate": 2e-3},
-    quick={"coarsening": 3.0, "dt": 0.02, "steps": 10},
+    size="22,084 particles, 4 pressures, 2,400 substeps",
+    takes="1 h",
+    settings={"dt": 0.005 * TIME, "steps": 800},
+    quick={"coarsening": 3.0, "dt": 0.02 * TIME, "steps": 10},
 )

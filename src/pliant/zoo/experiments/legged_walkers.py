@@ -6,12 +6,13 @@ from functools import partial
 
 from pliant.learning import CentroidObserver
 from pliant.zoo.experiment import Experiment, Setting
-from pliant.zoo.robots.block_walkers import LEG, legged_walker
+from pliant.zoo.robots.block_walkers import LEG, TIME, legged_walker
 from pliant.zoo.walker_experiment import walker_experiment
 from pliant.zoo.walker_report import PaperValues
 from pliant.zoo.walkers import Walker
 
 COUNT = 15  # particles along each edge of a block at full size
+PER_CELL = 3  # particles along the height of a cell
 TABLE = {
     "quadruped": PaperValues(
         figure="Fig. 12", particles=84375, pressures=16, time=3.0, gain="about 33"
@@ -26,15 +27,15 @@ TABLE = {
 
 
 def make_walker(name: str, settings: Mapping[str, Setting]) -> Walker:
-    """Return a walker. The legs have two particles along the height of a cell, and four across; the
-    body has at least four in three cells."""
+    """Return a walker. The legs have PER_CELL particles along the height of a cell, and twice as
+    many across; the body has at least two along a cell."""
     blocks = legged_walker(name)
     robot, count = blocks.robot(), round(COUNT / float(settings["coarsening"]))
     return Walker(
         robot=robot,
         length=blocks.length,
-        cell=2.0 * LEG / count,
-        observer=CentroidObserver(groups=list(blocks.blocks)),
+        cell=PER_CELL * LEG / count,
+        observer=CentroidObserver(groups=list(blocks.blocks), relative_axes=(0, 1)),
         particles=blocks.particles(robot, count),
     )
 
@@ -48,16 +49,15 @@ def experiment(name: str) -> Experiment:
         paper,
         shows=f"{'an' if name == 'octoped' else 'a'} {name} with four pressure chambers in each "
         "leg and a network learns to walk, and farther with a material of its own",
-        size=f"{paper.particles:,} particles, {paper.pressures} pressures, 7,920 substeps",
+        size=f"{paper.particles:,} particles, {paper.pressures} pressures, 1,620 substeps",
         takes="days",
         settings={
-            "dt": 0.05,
+            "dt": 0.05 * TIME,
             "steps": 60,
-            "rate": 5e-3,
             "seeds": 6,
             "combinations": "all",
         },
-        quick={"coarsening": 5.0, "steps": 4, "combinations": "none,E+nu+density"},
+        quick={"coarsening": 3.0, "steps": 4, "combinations": "none,E+nu+density"},
     )
 
 

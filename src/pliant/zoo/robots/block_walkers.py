@@ -8,10 +8,10 @@ from itertools import product
 
 import numpy as np
 
-from pliant.actuators import Fluidic
+from pliant.actuators import Muscle
 from pliant.contact import Contact, plane
 from pliant.core import Array, InputError, is_integer
-from pliant.geometry import Box, Rectangle, Union
+from pliant.geometry import Box, Domain, Rectangle, Union
 from pliant.geometry.cells import signed_volumes
 from pliant.geometry.particle_sampling import ParticleSamples
 from pliant.materials import Material
@@ -23,12 +23,30 @@ from pliant.robot import Effector, Robot
 # the weight of the biped compresses its legs by 3 %.
 UNIT = 5e3  # [Pa] one unit of the paper's moduli and pressures
 DENSITY = 1e3  # [kg/m^3] one unit of the paper's masses
+# [s] one unit of the paper's times, which follows from the other units: sqrt(1 m^2 DENSITY / UNIT).
+# With it, Earth's gravity is 1.96 of the paper's units, and 4 units are 12.5 times the time in
+# which a body falls by the height of a leg.
+TIME = (DENSITY / UNIT) ** 0.5
 E, NU = 10.0 * UNIT, 0.3  # first values
 PRESSURE = 2.0 * UNIT  # [Pa] largest
 FRICTION = 0.9
 LEG = 0.1  # [m] width and height of a leg, and height of the body
-GAP = 0.5 * LEG  # [m] between neighbouring legs in space
+GAP = LEG  # [m] between neighbouring legs in space, so far apart that they share no node of a grid
 Shape = Rectangle | Box
+
+
+def leg_chambers(regions: Mapping[str, str | Domain], dim: int) -> dict[str, Muscle]:
+    """Return an actuator for each region by name, which shortens it or, with a negative control,
+    lengthens it along the vertical axis [Pa].
+
+    The paper's listing of the planar biped has actuators that act along this axis and a network
+    that ends in tanh, so both directions have the same limit.
+    """
+    up = np.eye(dim)[-1]
+    return {
+        name: Muscle(region=region, axis=up, limits=(-PRESSURE, PRESSURE))
+        for name, region in regions.items()
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +74,10 @@ class BlockWalker:
         return float((upper - lower)[0])
 
     def robot(self) -> Robot:
-        """Return the robot on a floor at height zero. Each control is the pressure [Pa] of a
+        """Return the robot on a floor at height zero. Each control is the stress [Pa] of a
         chamber."""
         lower, upper = self.shape.bounds()
         up = np.eye(self.dim)[-1]
-        chambers = {name: Fluidic(region=name, limits=(0.0, PRESSURE)) for name in self.chambers}
         return Robot(
             name=self.name,
             shape=self.shape,
@@ -68,7 +85,7 @@ class BlockWalker:
             order=1,
             material=Material(E=E, nu=NU, density=DENSITY),
             gravity=tuple((-9.81 * up).tolist()),
-            actuators=chambers,
+            actuators=leg_chambers({name: name for name in self.chambers}, self.dim),
             contacts=[Contact(obstacle=plane(tuple(up.tolist())), friction=FRICTION)],
             effectors={"body": Effector(region="body")},
         )

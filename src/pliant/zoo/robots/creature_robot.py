@@ -8,7 +8,6 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from pliant.actuators import Fluidic
 from pliant.contact import Contact, plane
 from pliant.core import Array, require_positive
 from pliant.design.design_files import stl_bytes
@@ -18,7 +17,7 @@ from pliant.geometry.stuffing import stuff_isosurface
 from pliant.materials import Material
 from pliant.robot import Effector, Robot
 from pliant.store import write_atomic
-from pliant.zoo.robots.block_walkers import DENSITY, FRICTION, NU, PRESSURE, E
+from pliant.zoo.robots.block_walkers import DENSITY, FRICTION, NU, E, leg_chambers
 
 # Ellipsoids (centre, half axes) in units of the creature's length: trunk, head, a bulb on the back,
 # and the legs, whose curved soles let the body roll. The surface is a smooth union of them.
@@ -80,7 +79,7 @@ def creature_mesh(length: float, cell: float) -> Mesh:
 
 
 def creature(*, length: float = 0.4, cell: float = 0.025) -> Robot:
-    """Return the creature on a floor at height zero. Each control is the pressure [Pa] of a
+    """Return the creature on a floor at height zero. Each control is the stress [Pa] of a
     quadrant of its lowest quarter, which is most of a leg. `length` and `cell` [m] are those of the
     body and of its mesh."""
     mesh = creature_mesh(length, cell)
@@ -89,7 +88,7 @@ def creature(*, length: float = 0.4, cell: float = 0.025) -> Robot:
     size = (half[0], half[1], QUARTER * 2.0 * half[2])
     places = product((lower[0], lower[0] + half[0]), (lower[1], lower[1] + half[1]))
     chambers = {
-        name: Fluidic(region=Box(size=size, origin=(x, y, lower[2])), limits=(0.0, PRESSURE))
+        name: Box(size=size, origin=(x, y, lower[2]))
         for name, (x, y) in zip(NAMES, places, strict=True)
     }
     return Robot(
@@ -98,7 +97,7 @@ def creature(*, length: float = 0.4, cell: float = 0.025) -> Robot:
         order=1,
         material=Material(E=E, nu=NU, density=DENSITY),
         gravity=(0.0, 0.0, -9.81),
-        actuators=chambers,
+        actuators=leg_chambers(chambers, dim=3),
         contacts=[Contact(obstacle=plane((0.0, 0.0, 1.0)), friction=FRICTION)],
         effectors={"body": Effector(region="body")},
     )

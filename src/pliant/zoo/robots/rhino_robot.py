@@ -6,13 +6,12 @@ from tempfile import TemporaryDirectory
 
 from PIL import Image, ImageDraw
 
-from pliant.actuators import Fluidic
 from pliant.contact import Contact, plane
 from pliant.core import require_positive
 from pliant.geometry import Mesh, load_silhouette
 from pliant.materials import Material
 from pliant.robot import Effector, Robot
-from pliant.zoo.robots.block_walkers import DENSITY, FRICTION, NU, PRESSURE, E
+from pliant.zoo.robots.block_walkers import DENSITY, FRICTION, NU, E, leg_chambers
 
 WIDTH, HEIGHT = 600, 360  # [pixels] of the picture
 BODY = "black"
@@ -63,7 +62,7 @@ def rhino_mesh(height: float, cell: float) -> Mesh:
 
 
 def rhino(*, height: float = 0.25, cell: float = 0.01) -> Robot:
-    """Return the rhinoceros on a floor at height zero, of unit depth. Each control is the pressure
+    """Return the rhinoceros on a floor at height zero, of unit depth. Each control is the stress
     [Pa] of a chamber. `height` [m] is that of the silhouette, `cell` [m] that of the mesh."""
     require_positive("The height of the rhinoceros", height, "m")
     return Robot(
@@ -72,7 +71,7 @@ def rhino(*, height: float = 0.25, cell: float = 0.01) -> Robot:
         order=1,
         material=Material(E=E, nu=NU, density=DENSITY),
         gravity=(0.0, -9.81),
-        actuators={name: Fluidic(region=name, limits=(0.0, PRESSURE)) for name in CHAMBERS},
+        actuators=leg_chambers({name: name for name in CHAMBERS}, dim=2),
         contacts=[Contact(obstacle=plane((0.0, 1.0)), friction=FRICTION)],
         effectors={"body": Effector(region="body")},
     )
