@@ -431,6 +431,42 @@ def test_gradient_that_predicts_nothing_is_reported():
     assert "simulated none, because a simulation failed" in failed
 
 
+def bouncing_mass(layer, slip_speed):
+    """Return the objective of a mass with a thruster that bounces on a slope for 1.5 s."""
+    robot = pl.Robot(
+        shape=pl.PointMass(points=[[0.0, 0.0, 0.3]], mass_each=0.2),
+        gravity=(0.0, 0.0, -9.81),
+        actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0, 0.3), limits=(-1.0, 1.0))},
+        effectors={"mass": pl.Effector(point=(0.0, 0.0, 0.3))},
+        contacts=[
+            pl.Contact(
+                obstacle=pl.plane((0.1, 0.0, 1.0)),
+                stiffness=500.0,
+                layer=layer,
+                friction=0.3,
+                slip_speed=slip_speed,
+            )
+        ],
+    )
+    problem = Problem(
+        model=pl.BDF2(robot, dt=0.005),
+        steps=300,
+        terms=[Goal(effector="mass", target=(0.5, 0.0, 0.1), time=1.5)],
+        variables=[Variable("controls", start=np.tile([0.2, 0.0, 0.06], (300, 1)))],
+    )
+    return ProblemObjective(problem)
+
+
+def test_gradient_through_bounces_is_repaired_by_smoothed_contacts():
+    sharp, smooth = (
+        check_gradient(objective, objective.start, iteration=0, step=0.02)
+        for objective in (bouncing_mass(1e-3, 0.01), bouncing_mass(0.1, 0.3))
+    )
+    assert "smooth the contacts" in gradient_warnings([sharp])[0]
+    assert gradient_warnings([smooth]) == ()
+    assert smooth.agreement > 0.9
+
+
 @pytest.mark.parametrize("rule", ["finite elements", "updated", "total"])
 def test_share_of_steps_in_contact_is_counted(rule):
     """Particles of the updated transfer touch the ground from a grid cell above it."""
