@@ -50,7 +50,7 @@ def task_of(name):
 
 
 def test_registry_contains_every_experiment_of_the_paper():
-    assert {*TASK_FACTORIES, "whip-feedback"} == {
+    assert {*TASK_FACTORIES, "whip-feedback", "pendulum-strike"} == {
         name for name in EXPERIMENTS if find(name).paper == "003"
     }
 
