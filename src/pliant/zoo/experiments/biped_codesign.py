@@ -36,7 +36,7 @@ EXPERIMENT = walker_experiment(
     PAPER,
     shows="a soft biped with a network learns to walk, and farther if its stiffness, Poisson's "
     "ratio and density are optimised too",
-    size="12,800 particles, 4 pressures, 2,400 substeps",
+    size="12,800 particles, 4 pressures, 2,200 substeps",
     takes="8 h",
     settings={"combinations": "all", "seeds": 10},
     quick={"coarsening": 2.5, "combinations": "none,E+nu+density"},
