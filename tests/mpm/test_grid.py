@@ -62,7 +62,14 @@ def particles(rng, dim, n=200):
 def particle_data(n, mass):
     zero = np.zeros((n, 3))
     return ParticleData(
-        mass, np.full(n, 1e-3), np.zeros(n, np.int64), np.zeros(n, np.int64), zero, zero, zero
+        mass,
+        np.full(n, 1e-3),
+        np.zeros(n, np.int64),
+        np.zeros(n, np.int64),
+        zero,
+        zero,
+        zero,
+        np.full(n, -1),
     )
 
 

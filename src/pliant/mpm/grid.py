@@ -32,6 +32,7 @@ class ParticleData(NamedTuple):
     moduli: Array  # (n, 3) [Pa] mu, lam, bulk
     by_E: Array  # (n, 3) derivative of the moduli by E
     by_nu: Array  # (n, 3) derivative of the moduli by nu
+    stress_row: Array  # (n,) the particle's row of the actuators' stress; -1 without actuator
 
 
 class SubstepParameters(NamedTuple):

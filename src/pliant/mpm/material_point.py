@@ -434,7 +434,7 @@ class MaterialPoint:
         node_mass, liquid = np.zeros(0), liquid_mass(forces, self.space.n_dofs // self.dim)
         if not self.is_total:
             particle_data = particle_data._replace(mass=particle_data.mass + liquid)
-        data = self._cast(particle_data)
+        data = self._cast(particle_data)._replace(stress_row=self.stress_rows)
         sorted_data = data
         if isinstance(self.body, ReferenceGrid):
             sorted_data = ParticleData(*(part[self.body.order] for part in data))
@@ -498,6 +498,15 @@ class MaterialPoint:
             ),
         )
         return [(stress, part) for stress, part in made if stress is not None]
+
+    @cached_property
+    def stress_rows(self) -> Array:
+        """The row (n,) of each particle in the stress of the actuators; -1 without one."""
+        rows = np.full(self.body.n_particles, -1)
+        for (particles, _), _ in self.stresses:
+            rows[particles] = 0
+        rows[rows == 0] = np.arange(np.sum(rows == 0))
+        return rows
 
     @cached_property
     def particle_potentials(self) -> list[ParticleForce]:

@@ -111,6 +111,7 @@ class Particles:
             fields.moduli,
             moduli(1.0 + 0.0 * fields.E, fields.nu, fields.power),
             by_nu,
+            np.full(self.n_particles, -1),
         )
 
     def spacing(self) -> float:

@@ -49,20 +49,21 @@ class ParticleCoefficients:
 def stress_of_actuators(
     model: "MaterialPoint", coefficients: ParticleCoefficients, u: Array
 ) -> Array:
-    """Return the actuators' stress (n, dim^2) [Pa] in the material frame; empty without any."""
-    n = model.body.n_particles if model.stresses else 0
-    out = np.zeros((n, model.dim**2), model.precision)
+    """Return the actuators' stress [Pa] in the material frame, a row of dim^2 numbers for each
+    particle with an actuator."""
+    rows = model.stress_rows
+    out = np.zeros((rows.max(initial=-1) + 1, model.dim**2), model.precision)
     for (particles, S), part in model.stresses:
-        out[particles] += (coefficients.strengths * u)[part][0] * S.ravel()
+        out[rows[particles]] += (coefficients.strengths * u)[part][0] * S.ravel()
     return out
 
 
 def gradient_by_stress(model: "MaterialPoint", by_stress: Array) -> Array:
     """Return the gradient (n_controls,) by the strength times the control of each actuator that
-    acts by stress, from that (n, dim^2) by their stress."""
-    out = np.zeros(model.n_controls)
+    acts by stress, from that by the rows of `stress_of_actuators`."""
+    out, rows = np.zeros(model.n_controls), model.stress_rows
     for (particles, S), part in model.stresses:
-        out[part] += float(np.sum(by_stress[particles] @ S.ravel()))
+        out[part] += float(np.sum(by_stress[rows[particles]] @ S.ravel()))
     return out
 
 
@@ -82,6 +83,8 @@ def gradient_by_parameters(
     and nu of each particle (the last two may be empty), by the friction of each contact, by the
     velocity that gravity gives in a substep, by the logarithm of the decay, by the stiffness
     damping, by parameters of actuators, and by the strength of each control."""
+    if not model.design:
+        return np.zeros(0)
     n, (mass, volume, E, nu) = model.body.n_particles, particles
     fields, data = coefficients.fields, coefficients.particle_data
     tau, decay = coefficients.substep.tau, coefficients.substep.decay
@@ -255,11 +258,10 @@ class Substeps:
             self.model.body.n_particles,
             any(name.endswith((".E", ".nu")) for name in self.model.design),
         )
+        by_masses = bool(self.model.design)
         zeros = [
-            np.zeros(n),
-            np.zeros(n),
-            np.zeros(n * differentiates_moduli),
-            np.zeros(n * differentiates_moduli),
+            np.zeros(n * part)
+            for part in (by_masses, by_masses, differentiates_moduli, differentiates_moduli)
         ]
         return Gradient(
             bars=self.arrays(x_bar),
@@ -372,12 +374,12 @@ class Gradient:
     """The gradient that a reverse sweep accumulates."""
 
     bars: list[Array]  # by position, velocity, affine field and F of the current state
-    particles: list[Array]  # by mass, volume, E and nu of each particle; the last two may be empty
+    particles: list[Array]  # by mass, volume, E and nu of each particle; each may be empty
     friction: Array  # (n_conditions,)
     planes: Array  # (nx, 4) of each plane of nodes: by gravity's velocity, by the log of the decay
     viscosity: Array  # (n,) by the stiffness damping, from each particle; may be empty
     forces: dict[str, float]  # by the parameters of actuators that act on a few particles
-    active_stress: Array  # (n, dim^2) by the actuators' stress
+    active_stress: Array  # by the rows of the actuators' stress
     controls: Array  # (n_controls,)
 
     @property

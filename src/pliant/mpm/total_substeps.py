@@ -70,7 +70,7 @@ class NodeGradient:
     E: Array  # (n,), may be empty
     nu: Array  # (n,), may be empty
     viscosity: Array  # (n,) by the stiffness damping; may be empty
-    active_stress: Array  # (n, dim^2) by the actuators' stress
+    active_stress: Array  # by the rows of the actuators' stress
     friction: Array  # (n_contacts,)
     gravity_velocity: Array  # (3,) by the velocity that gravity gives in a substep
     decay: float  # by the logarithm of the decay
@@ -106,8 +106,6 @@ class TotalSubsteps:
         self.particles: ParticleData = self.coefficients.sorted_data
         self.mass = self.coefficients.node_mass
         self.active_stress = stress_of_actuators(model, self.coefficients, self.u)
-        if len(self.active_stress):
-            self.active_stress = self.active_stress[self.body.order]
         self.rest = self.body.nodes.astype(model.precision)
         self.load = model.load.reshape(-1, model.dim).astype(model.precision)
         self.forced = bool(self.coefficients.forces) or bool(self.load.any())
@@ -373,7 +371,7 @@ class TotalSubsteps:
         return out.controls + self.coefficients.strengths * self._by_stress(out)
 
     def _by_stress(self, out: NodeGradient) -> Array:
-        return gradient_by_stress(self.model, self._in_order(out.active_stress))
+        return gradient_by_stress(self.model, out.active_stress)
 
     def _in_order(self, sorted_values: Array) -> Array:
         """Return values of the particles in their own order."""

@@ -168,7 +168,7 @@ def compiled_total_transfers(dim: int) -> TotalTransfers:
         force: Any,
     ) -> Any:
         """Add the internal forces to a cleared grid."""
-        h, viscous, active = parameters.h, parameters.viscosity > 0.0, len(active_stress) > 0
+        h, viscous = parameters.h, parameters.viscosity > 0.0
         for colour in range(2):
             for g in prange(cuts.shape[1] - 1):
                 for t in range(cuts[colour, g], cuts[colour, g + 1]):
@@ -178,8 +178,9 @@ def compiled_total_transfers(dim: int) -> TotalTransfers:
                     F = with_identity(gradient_at(displacement, box, r, h, at, dim))
                     R = rotation_for_law(law, F, dim)
                     P = laws.stress(law, F, R, mod, particles.power[p])
-                    if active:
-                        P = add(P, mm(F, matrix(active_stress, p, dim, 0.0)))
+                    if particles.stress_row[p] >= 0:
+                        row = np.uintp(particles.stress_row[p])
+                        P = add(P, mm(F, matrix(active_stress, row, dim, 0.0)))
                     if viscous:
                         rate = gradient_at(velocity, box, r, h, at, dim)
                         S = viscous_rate_stress(mod, parameters.viscosity, F, rate)
@@ -210,7 +211,7 @@ def compiled_total_transfers(dim: int) -> TotalTransfers:
         """Add the gradient of force_bar . forces by displacements and velocities to cleared grids,
         and by the particles' data to the other arrays. E_bar and nu_bar may be empty, and so may
         viscosity_bar. velocity_bar is used if the material is viscous."""
-        h, viscosity, active = parameters.h, parameters.viscosity, len(active_stress) > 0
+        h, viscosity = parameters.h, parameters.viscosity
         moves = viscosity > 0.0 or len(viscosity_bar) > 0
         for colour in range(2):
             for g in prange(cuts.shape[1] - 1):
@@ -228,15 +229,12 @@ def compiled_total_transfers(dim: int) -> TotalTransfers:
                     rate = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
                     if moves:
                         rate = gradient_at(velocity, box, r, h, at, dim)
-                    if active:
-                        S = matrix(active_stress, p, dim, 0.0)
+                    if particles.stress_row[p] >= 0:
+                        row = np.uintp(particles.stress_row[p])
+                        S = matrix(active_stress, row, dim, 0.0)
                         P, by_F = add(P, mm(F, S)), add(by_F, mm(P_bar, S))
-                        put_matrix(
-                            active_stress_bar,
-                            p,
-                            dim,
-                            add(matrix(active_stress_bar, p, dim, 0.0), mtm(F, P_bar)),
-                        )
+                        S_bar = add(matrix(active_stress_bar, row, dim, 0.0), mtm(F, P_bar))
+                        put_matrix(active_stress_bar, row, dim, S_bar)
                     if viscosity > 0.0:
                         S = viscous_rate_stress(mod, viscosity, F, rate)
                         S_bar = sym(mtm(F, P_bar))

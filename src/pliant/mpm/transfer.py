@@ -250,12 +250,7 @@ def compiled_transfers(dim: int) -> Transfers:
         force: Any,
     ) -> Any:
         """Add mass and momentum of the particles to a cleared grid [Spielberg2021, A1-A3]."""
-        h, inv_h, has_active_stress, has_force = (
-            parameters.h,
-            1.0 / parameters.h,
-            len(active_stress) > 0,
-            len(force) > 0,
-        )
+        h, inv_h, has_force = parameters.h, 1.0 / parameters.h, len(force) > 0
         for colour in range(2):
             for g in prange(bins.cuts.shape[1] - 1):
                 for t in range(bins.cuts[colour, g], bins.cuts[colour, g + 1]):
@@ -279,8 +274,9 @@ def compiled_transfers(dim: int) -> Transfers:
                         parameters.viscosity,
                         C,
                     )
-                    if has_active_stress:
-                        K = add(K, push_forward(f, matrix(active_stress, p, dim, 0.0)))
+                    if particles.stress_row[p] >= 0:
+                        row = np.uintp(particles.stress_row[p])
+                        K = add(K, push_forward(f, matrix(active_stress, row, dim, 0.0)))
                     G = add(
                         scale(-4.0 * parameters.tau * particles.volume[p] * inv_h * inv_h, K),
                         scale(m, C),
@@ -407,12 +403,12 @@ def compiled_transfers(dim: int) -> Transfers:
     ) -> Any:
         """Add the gradient by the state before the substep and by the particles' data, from the
         gradient by momenta and masses of the nodes. vel_bar, affine_bar and force_bar are set, not
-        added to. E_bar and nu_bar may be empty, and so may viscosity_bar."""
-        h, inv_h, tau, has_active_stress, has_force, differentiates_moduli, by_viscosity = (
+        added to. mass_bar and volume_bar may be empty, E_bar and nu_bar, and viscosity_bar."""
+        by_masses = len(mass_bar) > 0
+        h, inv_h, tau, has_force, differentiates_moduli, by_viscosity = (
             parameters.h,
             1.0 / parameters.h,
             parameters.tau,
-            len(active_stress) > 0,
             len(force) > 0,
             len(E_bar) > 0,
             len(viscosity_bar) > 0,
@@ -430,8 +426,9 @@ def compiled_transfers(dim: int) -> Transfers:
                 C, f, v = matrix(affine, p, dim, 0.0), matrix(F, p, dim, 1.0), vector(vel, p, dim)
                 R = rotation_for_law(law, f, dim)
                 K = passive_stress(law, f, R, mod, power, parameters.viscosity, C)
-                if has_active_stress:
-                    K = add(K, push_forward(f, matrix(active_stress, p, dim, 0.0)))
+                if particles.stress_row[p] >= 0:
+                    row = np.uintp(particles.stress_row[p])
+                    K = add(K, push_forward(f, matrix(active_stress, row, dim, 0.0)))
                 factor = -4.0 * tau * inv_h * inv_h
                 G = add(scale(factor * particles.volume[p], K), scale(m, C))
                 q = (m * v[0], m * v[1], m * v[2])
@@ -448,15 +445,13 @@ def compiled_transfers(dim: int) -> Transfers:
                 P, G_bar = vector_part(V), matrix_from_columns(VX, VY, VZ)
                 K_bar, C_bar = scale(factor * particles.volume[p], G_bar), scale(m, G_bar)
                 by_F = laws.kirchhoff_vjp(law, f, R, K_bar, mod, power)
-                if has_active_stress:
-                    more, S_bar = push_forward_vjp(f, matrix(active_stress, p, dim, 0.0), K_bar)
+                if particles.stress_row[p] >= 0:
+                    row = np.uintp(particles.stress_row[p])
+                    S = matrix(active_stress, row, dim, 0.0)
+                    more, S_bar = push_forward_vjp(f, S, K_bar)
                     by_F = add(by_F, more)
-                    put_matrix(
-                        active_stress_bar,
-                        p,
-                        dim,
-                        add(matrix(active_stress_bar, p, dim, 0.0), S_bar),
-                    )
+                    S_bar = add(matrix(active_stress_bar, row, dim, 0.0), S_bar)
+                    put_matrix(active_stress_bar, row, dim, S_bar)
                 if parameters.viscosity > 0.0:
                     more, by_C = viscous_stress_vjp(mod, parameters.viscosity, C, f, K_bar)
                     by_F, C_bar = add(by_F, more), add(C_bar, by_C)
@@ -484,8 +479,9 @@ def compiled_transfers(dim: int) -> Transfers:
                         C,
                         K_bar,
                     )
-                mass_bar[p] += inner(P, v) + component(V, 3) + dot(C, G_bar)
-                volume_bar[p] += factor * dot(K, G_bar)
+                if by_masses:
+                    mass_bar[p] += inner(P, v) + component(V, 3) + dot(C, G_bar)
+                    volume_bar[p] += factor * dot(K, G_bar)
                 if has_force:
                     put_vector(force_bar, p, dim, (tau * P[0], tau * P[1], tau * P[2]))
                 x_bar = axpy(inv_h, slope, vector(pos_bar, p, dim))

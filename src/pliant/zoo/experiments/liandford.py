@@ -15,7 +15,7 @@ from pliant.zoo.robots import liandford
 
 WEIGHTS = Weights(path=100.0, effort=1e-4)  # position errors dominate
 # The non-linear derivative plans with both drives. The linear one, which the paper uses, neglects
-# that the legs hold the bar: with torques it plans over up to 40 steps, with angles not at all
+# that the legs hold the bar: with torques it plans (60 steps need search=trust), with angles not
 MOTORS: Mapping[str, Setting] = {"drive": "torque", "derivatives": "nonlinear"}
 # [rad] motor angles whose equilibria define the two positions of pick and place, and the goal of
 # orient
