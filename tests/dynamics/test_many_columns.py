@@ -8,6 +8,7 @@ import pytest
 
 import pliant as pl
 from pliant.bodies import PointMass
+from pliant.dynamics import semi_implicit_jacobian
 from pliant.dynamics.cell_sums import CellSums
 from pliant.dynamics.semi_implicit_jacobian import MAX_MATRIX_FREE_COLUMNS
 
@@ -74,6 +75,16 @@ def test_vjp_of_many_columns_is_the_transpose_of_jvp(linearized, rng, name):
     pushed = bars.T @ lin.jvp(*d)
     pulled = sum(share.T @ part for share, part in zip(lin.vjp(bars), d, strict=True))
     np.testing.assert_allclose(pulled, pushed, atol=1e-9 * np.abs(pushed).max())
+
+
+@every
+def test_parts_of_the_cells_give_the_same_derivative(linearized, rng, name, monkeypatch):
+    monkeypatch.setattr(semi_implicit_jacobian, "CELLS_AT_ONCE", 3)
+    model, lin = linearized(name)
+    bars = rng.standard_normal((model.space.size, COLUMNS))
+    fresh = model.linearize(model.step(*start(name, "SemiImplicit")[1:], None, 3))
+    for got, want in zip(fresh.vjp(bars), lin.vjp(bars), strict=True):
+        close(got, want)
 
 
 @every

@@ -1,5 +1,6 @@
 """The derivative of the residual of a semi-implicit step by its initial state."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -8,12 +9,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from pliant.bodies import Dissipation, complex_step_jacobian
-from pliant.bodies.body import PartialCellsBody
+from pliant.bodies.body import CellMatrices, PartialCellsBody
 from pliant.core import Array, map_columns
 from pliant.dynamics.cell_sums import CellSums
 from pliant.dynamics.equations import Equations, ModelCoefficients
 
-CELLS_AT_ONCE = 64  # their matrices stay in the cache
+CELLS_AT_ONCE = 96  # their matrices stay in the cache
 MAX_MATRIX_FREE_COLUMNS = 4  # for more columns a sparse matrix of the body is faster
 
 
@@ -134,33 +135,32 @@ class StateJacobian:
         unknowns, h^2 dK/dq w + h dD/dq w of all."""
         body, n = self._body, len(self.sums.dofs)
         if not isinstance(body, PartialCellsBody):
-            return self.sums.matrix(self._cell_blocks(body, slice(None)))
-        parts = (slice(k, k + CELLS_AT_ONCE) for k in range(0, n, CELLS_AT_ONCE))
-        return self.sums.matrix_of_parts((part, self._cell_blocks(body, part)) for part in parts)
+            return self.sums.matrix(self._cell_blocks(slice(0, n), lambda index: body))
+        parts = (slice(k, min(k + CELLS_AT_ONCE, n)) for k in range(0, n, CELLS_AT_ONCE))
+        return self.sums.matrix_of_parts(
+            (part, self._cell_blocks(part, body.some_cells)) for part in parts
+        )
 
-    def _cell_blocks(self, body: Any, part: slice) -> Array:
+    def _cell_blocks(
+        self, part: slice, some_cells: Callable[[slice | Array], CellMatrices]
+    ) -> Array:
         """Return the contributions (n_cells, k dim, k dim) of some cells to `_matrix`."""
         h, m = self.dt, self._viscous_moduli
-        some = body.some_cells if isinstance(body, PartialCellsBody) else None
-        cells = body if some is None else some(part)
-        held = self.equations.held[self.sums.dofs[part]]
-        K, T = cells.cell_stiffness_and_derivative(self.q, self.coefficients.fields, self.w)
+        cells, held = some_cells(part), self.equations.held[self.sums.dofs[part]]
         near = np.flatnonzero(held.any(axis=1))  # the cells with held nodes
         columns = held[near][:, None, :]
+        K, T = cells.cell_stiffness_and_derivative(self.q, self.coefficients.fields, self.w)
         blocks = h * K
-        blocks[near] = np.where(columns, 0.0, blocks[near])
+        if len(near):
+            blocks[near] = np.where(columns, 0.0, blocks[near])
         blocks += h * h * T
         if m is None:
             return blocks
         blocks += h * cells.cell_viscous_derivatives(self.q, self.w, m)
         if len(near):
-            index = np.arange(len(self.sums.dofs))[part][near]
-            D = (
-                cells.cell_viscous_matrices(self.q, self.q, m)[near]
-                if some is None
-                else some(index).cell_viscous_matrices(self.q, self.q, m)
-            )
-            blocks[near] -= np.where(columns, D, 0.0)
+            D = some_cells(part.start + near).cell_viscous_matrices(self.q, self.q, m)
+            # a body without parts returns all of its cells
+            blocks[near] -= np.where(columns, D if len(D) == len(near) else D[near], 0.0)
         return blocks
 
     # Friction

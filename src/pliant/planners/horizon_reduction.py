@@ -9,15 +9,15 @@ and drops the columns M_k X_2 that are small. Damping makes the rank of G_k low,
 terms. The coordinates xi_k = G_k^T dz_k follow small dense dynamics, in which a Riccati recursion
 costs little.
 
-Let J be the Jacobian of the weighted residuals, J' that of the reduced horizon, B = L L^T the
-metric of the control costs, and H = B + J^T J. The dropped parts E_k = M_k X_2 of different steps
-are orthogonal: |(J - J') d|^2 = sum_k |E_k^T dz_k|^2. With a bound e of the norm of (J - J') L^-T
-and c = 1 + e + e^2,
+Let J be the Jacobian of the weighted residuals, J' that of the reduced horizon, B the metric of the
+control costs, H = B + J^T J and H' = B + J'^T J'. The dropped parts E_k = M_k X_2 of different
+steps are orthogonal: |(J - J') d|^2 = sum_k |E_k^T dz_k|^2. With a bound e of the norm of
+(J - J') H'^-1/2 and c = 2 e + e^2,
 
-    H' / c <= H <= c H'.
+    (1 - c) H' <= H <= (1 + c) H'.
 
-So the step of H' lowers the exact model by at least 1 - (c - 1)^2 of what is possible. The gradient
-is exact, and a plan converges to the same optimum.
+So the step of H' lowers the exact model by at least 1 - c^2 of what is possible. The gradient is
+exact, and a plan converges to the same optimum.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,6 @@ from pliant.planners.augmented_state import AugmentedState
 from pliant.planners.evaluation import Evaluation
 from pliant.planners.plan_result import NO_COUPLING
 from pliant.planners.sensitivity import control_cost_gradient
-from pliant.planners.trust_region import ControlMetric
 from pliant.problem import Observation
 
 PROBES = 3
@@ -90,15 +89,6 @@ class ReducedHorizon:
     def squared_size(self) -> float:
         """The squared Frobenius norm of J', because |xi|^2 is that of the residuals ahead."""
         return sum(float(np.sum(B**2)) for B in self.B)
-
-    def model_error(self, metric: ControlMetric) -> float:
-        """Return a bound of the norm of (J - J') L^-T, where the metric is L L^T.
-
-        It holds with probability 1 - 10^-PROBES [Halko2011, eq. 4.3].
-        """
-        flat = np.swapaxes(self.probes, 0, 1).reshape(-1, PROBES)
-        white = metric.solve_lower(np.ascontiguousarray(flat))
-        return float(PROBE_FACTOR * np.linalg.norm(white, axis=0).max())
 
 
 def reduce_horizon(

@@ -10,7 +10,7 @@ import scipy.optimize
 
 from pliant.core import Array
 from pliant.planners.evaluation import Evaluation
-from pliant.planners.horizon_reduction import ReducedHorizon, WeightedRows
+from pliant.planners.horizon_reduction import PROBE_FACTOR, ReducedHorizon, WeightedRows
 from pliant.planners.reduced_program import minimise_by_program
 from pliant.planners.reduced_stages import Held, ReducedStages
 from pliant.planners.sensitivity import control_cost_gradient
@@ -73,6 +73,22 @@ class ReducedModel:
         size = self.stages.horizon.squared_size
         return control_metric(self._problem, size / self._problem.n_variables)
 
+    @cached_property
+    def _free_changes(self) -> Array:
+        """The minimisers (steps, n_controls, 1 + PROBES) for the gradient and for the probes."""
+        both = np.concatenate([self.gradient[..., None], self.stages.horizon.probes], axis=2)
+        return self.stages.solve(both, 0.0, self.metric.extra)[0]
+
+    @property
+    def truncation_error(self) -> float:
+        """A bound of the norm of (J - J') H'^-1/2.
+
+        It holds with probability 1 - 10^-PROBES [Halko2011, eq. 4.3].
+        """
+        probes = self.stages.horizon.probes
+        squares = -np.sum(probes * self._free_changes[..., 1:], axis=(0, 1))
+        return float(PROBE_FACTOR * np.sqrt(max(squares.max(), 0.0)))
+
     def minimise(self, radius: float) -> TrustRegionStep:
         """Return the minimiser within the trust region and the limits."""
         shift, d = self._within_radius(radius)
@@ -85,7 +101,7 @@ class ReducedModel:
         found: dict[float, Array] = {}
 
         def excess(shift: float) -> float:
-            found[shift] = self._solve(shift)[0]
+            found[shift] = self._solve(shift)[0] if shift else self._free_changes[..., 0]
             return 1.0 - radius / max(self._size(found[shift]), 1e-300)
 
         low, high = 0.0, 0.0
@@ -153,7 +169,10 @@ class ReducedModel:
         if none repeats.
         """
         low, high = self._bounds
-        at_low = at_high = np.zeros(low.shape, bool)
+        at_low, at_high = (
+            (low == 0.0) & (self.gradient > 0.0),
+            (high == 0.0) & (self.gradient < 0.0),
+        )
         for _ in range(MAX_ACTIVE_SETS):
             held = Held(mask=at_low | at_high, values=np.where(at_low, low, high))
             d, slope = self._solve(shift, held)

@@ -17,9 +17,9 @@ from pliant.problem import Problem
 
 FIRST_TOLERANCE = 1e-6  # of the dropped directions, relative to the largest; each costs few solves
 LEAST_TOLERANCE = 1e-12
-# Largest bound of the truncation error relative to the metric of the control costs. The step then
-# lowers the exact quadratic model by at least 98 % of what is possible (horizon_reduction.py).
-MAX_MODEL_ERROR = 0.1
+# Largest bound of the truncation error relative to the Hessian. The step then lowers the exact
+# quadratic model by at least 99.8 % of what is possible (horizon_reduction.py).
+MAX_MODEL_ERROR = 0.02
 
 
 def search_by_reduced_horizons(
@@ -71,7 +71,7 @@ class HorizonReducer:
         while True:
             horizon = reduce_horizon(self.layout, now, self.tolerance, on_basis)
             model = ReducedModel.at(self.problem, now, horizon)
-            self.error, self.last = horizon.model_error(model.metric), model
+            self.error, self.last = model.truncation_error, model
             if self.error <= MAX_MODEL_ERROR or self.tolerance <= LEAST_TOLERANCE:
                 return model
             self.tolerance *= 0.1

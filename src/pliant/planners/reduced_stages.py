@@ -80,7 +80,7 @@ class ReducedStages:
         if k > 0:
             zz[:r, :r] = self.row_hessians[k - 1]
         uu = H[past:, past:] + (1.0 + shift) * extra * np.eye(len(u))
-        return QuadraticModel(z=np.zeros(r + past), u=u, zz=zz, uz=uz, uu=uu)
+        return QuadraticModel(z=np.zeros((r + past, *u.shape[1:])), u=u, zz=zz, uz=uz, uu=uu)
 
     def last_stage(self) -> Array:
         """Return the Hessian of the terms at the last step over zeta_N."""
@@ -89,24 +89,30 @@ class ReducedStages:
     def solve(
         self, gradient: Array, shift: float, extra: float, held: Held | None = None
     ) -> tuple[Array, Array]:
-        """Return the change (steps, n_controls) that minimises the model with a gradient, and the
-        derivative of the minimum by the held changes, zero for the others."""
+        """Return the change that minimises the model with a gradient, and the derivative of the
+        minimum by the held changes, zero for the others.
+
+        Both have the shape of the gradient, (steps, n_controls) or (steps, n_controls, k) for k
+        gradients.
+        """
+        shape = gradient.shape
+        gradient = gradient.reshape(*shape[:2], -1)
         P = self.last_stage()
-        p, policy = np.zeros(len(P)), []
+        p, policy = np.zeros((len(P), gradient.shape[2])), []
         for k in range(len(gradient) - 1, -1, -1):
             Q = q_function(self.stage(k, gradient[k], shift, extra), *self.dynamics[k], P, p)
             K, d = _free_gains(Q) if held is None else _held_gains(Q, held.mask[k], held.values[k])
             P, p = Q.zz + Q.uz.T @ K, Q.z + Q.uz.T @ d
             P = 0.5 * (P + P.T)
             policy.append((K, d, Q))
-        zeta, out, slopes = np.zeros(len(p)), np.zeros(gradient.shape), np.zeros(gradient.shape)
+        zeta, out, slopes = np.zeros(p.shape), np.zeros(gradient.shape), np.zeros(gradient.shape)
         for k, (K, d, Q) in enumerate(reversed(policy)):
             out[k] = d + K @ zeta
             if held is not None:
-                slopes[k] = held.mask[k] * (Q.uu @ out[k] + Q.uz @ zeta + Q.u)
+                slopes[k] = held.mask[k][:, None] * (Q.uu @ out[k] + Q.uz @ zeta + Q.u)
             A, B = self.dynamics[k]
             zeta = A @ zeta + B @ out[k]
-        return out, slopes
+        return out.reshape(shape), slopes.reshape(shape)
 
     def policy(
         self, controls: Array, damping: float
@@ -142,16 +148,20 @@ class ReducedStages:
 
 
 def _free_gains(Q: QuadraticModel) -> tuple[Array, Array]:
-    """Return the gains (n_controls, size of zeta) and the change (n_controls,) at zeta = 0."""
+    """Return the gains (n_controls, size of zeta) and the changes (n_controls, k) at zeta = 0."""
+    n = Q.uz.shape[1]
     both = -scipy.linalg.cho_solve(
-        scipy.linalg.cho_factor(Q.uu), np.concatenate([Q.uz, Q.u[:, None]], axis=1)
+        scipy.linalg.cho_factor(Q.uu), np.concatenate([Q.uz, Q.u], axis=1)
     )
-    return both[:, :-1], both[:, -1]
+    return both[:, :n], both[:, n:]
 
 
 def _held_gains(Q: QuadraticModel, held: Array, values: Array) -> tuple[Array, Array]:
     """Return the same as `_free_gains`, with some changes held at their values."""
-    K, d, free = np.zeros(Q.uz.shape), np.where(held, values, 0.0), ~held
+    if not held.any():
+        return _free_gains(Q)
+    K, free = np.zeros(Q.uz.shape), ~held
+    d = np.where(held, values, 0.0)[:, None] * np.ones(Q.u.shape)
     if free.any():
         part = QuadraticModel(
             z=Q.z,
