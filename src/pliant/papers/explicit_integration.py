@@ -144,6 +144,7 @@ def _note(limit: float) -> str:
     return (
         "Eq. 2: the rod of whip-1 is at rest, and its arm has rotated by "
         f"{ROTATION:g} rad. Eq. 2 as printed moves the positions by the old velocities and is "
-        "unstable with any step. With the new velocities (symplectic Euler) it is stable below "
-        f"about {1e3 * limit:.2g} ms, {IMPLICIT_STEP / limit:.0f} times less than the step of BDF2."
+        "unstable with any step. With the new velocities (symplectic Euler) the linear limit is "
+        f"{1e3 * limit:.2g} ms, {IMPLICIT_STEP / limit:.0f} times less than the step of BDF2. Half "
+        "of this limit is stable."
     )
