@@ -191,6 +191,45 @@ def test_an_interrupted_fit_is_resumed_bit_for_bit(tmp_path, method):
     assert Fit.load(tmp_path).intervals == whole.intervals
 
 
+def test_a_first_fit_to_one_measurement_saves_simulations():
+    """Both fits end at the same values. The second recording has an unknown offset, which the first
+    fit leaves at its start."""
+    options = {"offsets": 0.01, "tolerance": 1e-10}
+    whole = pl.identify(model(), recordings(), NAMES, **options)
+    staged = pl.identify(model(), recordings(), NAMES, fit_first=1, **options)
+    for name in NAMES:
+        assert staged.values[name] == pytest.approx(whole.values[name], rel=1e-4)
+        assert staged.intervals[name] == pytest.approx(whole.intervals[name], rel=1e-3)
+    assert staged.offsets == pytest.approx(whole.offsets, abs=1e-6)  # [s]
+    assert staged.status.iterations < whole.status.iterations
+    assert "with 1 of 3 measurements" in staged.status.text
+    assert staged.history[0].simulations > whole.history[0].simulations
+    assert staged.simulations < whole.simulations
+
+
+def test_a_fit_that_is_interrupted_in_its_first_part_is_resumed(tmp_path):
+    options = {"fit_first": 1, "iterations": 6, "progress": False}
+    whole = pl.identify(model(), recordings()[:2], NAMES, **options)
+
+    def interrupt(what, done, total):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    interrupted = {**options, "folder": tmp_path, "progress": interrupt}
+    part = pl.identify(model(), recordings()[:2], NAMES, **interrupted)
+    assert part.interrupted
+    assert len(part.history) == 3
+    again = {**options, "folder": tmp_path, "resume": True}
+    with pytest.raises(InputError, match="differs in"):
+        pl.identify(model(), recordings(), NAMES, **again)
+    resumed = pl.identify(model(), recordings()[:2], NAMES, **again)
+    np.testing.assert_array_equal(resumed.params, whole.params)
+    assert [row.simulations for row in resumed.history] == [
+        row.simulations for row in whole.history
+    ]
+    assert resumed.status == whole.status
+
+
 @pytest.mark.parametrize("method", ["gauss_newton", "cmaes"])
 def test_values_in_the_iterations_lead_from_the_start_to_the_fit(method):
     found = pl.identify(

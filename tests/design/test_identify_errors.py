@@ -188,6 +188,9 @@ def test_too_few_data():
         ({"held_out": [3]}, "A measurement is '3'"),
         ({"workers": 0}, "number of workers"),
         ({"resume": True}, "give folder"),
+        ({"fit_first": 0}, "fit_first is '0'"),
+        ({"fit_first": True}, "fit_first is 'True'"),
+        ({"fit_first": 1}, "there is 1 measurement"),
     ],
 )
 def test_wrong_arguments(options, message):

@@ -23,6 +23,7 @@ from pliant.optimisation import (
 from pliant.optimisation.driver import METHODS
 from pliant.optimisation.evaluator import Evaluator
 from pliant.optimisation.methods import Stopping
+from pliant.optimisation.rejected_trials import RejectedTrial
 
 ALL = sorted(METHODS)
 A = np.array([[3.0, 1.0, 0.0], [1.0, 2.0, 0.5], [0.0, 0.5, 1.0]])
@@ -103,6 +104,55 @@ def test_secant_updates_save_most_jacobians(make):
     assert secants.history[-1].gradient_norm < 1e-5
     jacobians = 1 + exact.status.iterations  # of the same method without secant updates
     assert secants.simulations < 0.7 * (DIFFERENCES + 1.0) * jacobians
+
+
+def test_one_variable_takes_one_simulation_in_an_iteration():
+    """The secant method, until the Jacobian is evaluated once more at the end."""
+    objective = Residuals(lambda z: np.exp(z) - 1.5, lambda z: np.diag(np.exp(z)), [0.0], cost=1.0)
+    result = run(objective, "gauss_newton", tolerance=1e-12)
+    assert result.z[0] == pytest.approx(np.log(1.5), abs=1e-9)
+    counts = [row.simulations for row in result.history]
+    assert counts[0] == 2.0
+    assert np.diff(counts[:-1]).tolist() == [1.0] * (len(counts) - 2)
+
+
+def parabola(z):
+    return np.array([z[0] + 3.0 * z[0] ** 2 - 1.0, 0.1 * z[0] + 2.0 * z[0] ** 2])
+
+
+def test_damping_after_a_rejected_trial_gives_the_lowest_value_of_quadratic_residuals():
+    """With one variable the model is exact, so no damping has a lower value."""
+    z, r, J = 0.05, parabola([0.05]), np.array([[1.3], [0.3]])
+
+    def step(damping):
+        return -(J.T @ r) / (float((J**2).sum()) * (1.0 + damping))
+
+    def value(damping):
+        return float(np.sum(parabola(z + step(damping)) ** 2))
+
+    far = step(1e-6)
+    assert value(1e-6) > r @ r
+    trial = RejectedTrial(step=far, residuals=parabola(z + far))
+    found = trial.next_damping(r, J, np.ones(1), 1e-6, step)
+    assert value(found) < r @ r
+    assert value(found) == min(value(1e-6 * 2.0**k) for k in range(60))
+
+
+def test_a_rejected_trial_of_secant_updates_is_followed_by_a_shorter_one():
+    """A step that is too long by a factor of a thousand is repeated once, not ten times."""
+    tried = []
+
+    def residuals(z):
+        tried.append(float(z[0]))
+        return np.array([z[0] + 500.0 * z[0] ** 2 - 1.0, 0.0])
+
+    curve = Residuals(
+        residuals, lambda z: np.array([[1.0 + 1000.0 * z[0]], [0.0]]), [0.0], cost=DIFFERENCES
+    )
+    result = run(curve, "gauss_newton", iterations=1, tolerance=1e-12)
+    assert result.value < 0.5
+    assert tried[2] == pytest.approx(1.0, rel=1e-2)
+    assert len(tried) == 4  # the start, its Jacobian, and two trials
 
 
 def test_secant_update_at_a_bound_does_not_end_the_optimisation():

@@ -387,6 +387,19 @@ def test_scenes_in_processes_give_the_same_bits(in_processes, kind):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
 
 
+def test_residuals_of_some_scenes_are_rows_of_those_of_all(in_processes):
+    _, objective = in_processes
+    z = objective.start + 1e-3
+    whole, last = objective.jacobian(z), objective.jacobian(z, [2])
+    n = len(last.residuals)
+    np.testing.assert_array_equal(last.residuals, whole.residuals[-n:])
+    np.testing.assert_array_equal(last.jacobian, whole.jacobian[-n:])
+    some = objective.residuals(z, [0, 2])
+    np.testing.assert_array_equal(some.residuals[n:], last.residuals)
+    assert some.value == pytest.approx(objective.value(z, [0, 2]).value, rel=1e-12)
+    assert some.simulations == 2
+
+
 @pytest.mark.parametrize("in_processes", ["MaterialPoint"], indirect=True)
 def test_failing_scene_in_a_process_is_named_as_in_this_one(in_processes):
     objective, alone = in_processes

@@ -139,27 +139,35 @@ class FitObjective:
             simulations=found.simulations + count,
         )
 
-    def residuals(self, z: Array) -> ObjectiveEvaluation:
-        return self.at_offsets(z).residuals(z[: self.n_inner])
+    def residuals(self, z: Array, samples: Indices | None = None) -> ObjectiveEvaluation:
+        return self.at_offsets(z).residuals(z[: self.n_inner], samples)
 
-    def jacobian(self, z: Array) -> ObjectiveEvaluation:
+    def jacobian(self, z: Array, samples: Indices | None = None) -> ObjectiveEvaluation:
         """Return the residuals (r,) and their derivative (r, n)."""
-        found = self.at_offsets(z).jacobian(z[: self.n_inner])
+        found = self.at_offsets(z).jacobian(z[: self.n_inner], samples)
+        chosen = list(range(self.n_samples) if samples is None else samples)
         if found.failed or not self.timed:
             return found
-        inner, starts = np.asarray(found.jacobian), np.cumsum([0, *self.counts])
-        columns = np.zeros((len(inner), len(self.timed)))
+        inner, starts = (
+            np.asarray(found.jacobian),
+            np.cumsum([0, *(self.counts[k] for k in chosen)]),
+        )
+        columns, count = np.zeros((len(inner), len(self.timed))), 0
         for j, k in enumerate(self.timed):
+            if k not in chosen:
+                continue
+            rows = slice(*starts[chosen.index(k) :][:2])
             try:
-                columns[starts[k] : starts[k + 1], j] = self._offset_column(k, z)[1]
+                columns[rows, j] = self._offset_column(k, z)[1]
             except FAILURES as why:
                 return ObjectiveEvaluation(failed=str(why), simulations=found.simulations)
+            count += 1
         jacobian = np.concatenate([inner, columns], axis=1)
         return replace(
             found,
             jacobian=jacobian,
             gradient=jacobian.T @ np.asarray(found.residuals),
-            simulations=found.simulations + len(self.timed),
+            simulations=found.simulations + count,
         )
 
     @cached_property

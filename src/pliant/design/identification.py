@@ -10,6 +10,7 @@ from pliant.core import (
     InputError,
     StepError,
     counted,
+    is_integer,
     nearest,
     quoted,
     require_kind,
@@ -22,8 +23,9 @@ from pliant.design.fit_results import fit_of
 from pliant.design.measured_scene import MeasuredScene, Measurement, measured_scene
 from pliant.design.measurement_checks import check_different
 from pliant.design.recording import MarkerRecording
+from pliant.design.staged_fit import optimise_fit
 from pliant.design.static_test import StaticTest
-from pliant.optimisation import OptimisationMethod, optimise
+from pliant.optimisation import OptimisationMethod
 from pliant.problem import Problem, Scene, Term, Variable
 from pliant.problem.problem import ObservationTerm
 from pliant.problem.smoothness import ParameterTerm
@@ -41,6 +43,7 @@ def identify(
     offsets: float | bool = False,
     held_out: Measurement | Sequence[Measurement] = (),
     terms: Sequence[Term] = (),
+    fit_first: int | None = None,
     intervals: bool = True,
     iterations: int = 50,
     tolerance: float = 1e-8,
@@ -64,6 +67,9 @@ def identify(
     offsets : largest time offset [s] of a recording if its offset is unknown; False: it is known
     held_out : measurements that are predicted with the fitted parameters, but not fitted
     terms : FieldSmoothness of fields such as "cells.E"
+    fit_first : number of measurements of a first fit, by the same method. The fit to all starts
+        from its values, which takes fewer simulations if one measurement determines all variables
+        roughly. None: one fit to all
     intervals : whether to compute intervals and correlations. They take one derivative for each
         number, which is long for fields of particles
     iterations, tolerance, seed, folder, resume, progress : as in pl.optimisation.optimise
@@ -106,15 +112,17 @@ def identify(
         terms=terms,
         workers=workers,
     )
+    _check_first(objective, fit_first)
     with closing(objective):
-        found = optimise(
+        found = optimise_fit(
             objective,
+            fit_first,
             method,
+            folder=folder,
+            resume=resume,
             iterations=iterations,
             tolerance=tolerance,
             seed=seed,
-            folder=folder,
-            resume=resume,
             progress=progress,
         )
         if found.best.failed:
@@ -217,6 +225,19 @@ def _checked_offset(offsets: Any) -> float:
             "The largest time offset is not known; give it in seconds, such as offsets=0.1."
         )
     return require_positive("The largest time offset", offsets, "s")
+
+
+def _check_first(objective: FitObjective, first: Any) -> None:
+    """Raise InputError for an impossible number of measurements of a first fit."""
+    if first is None:
+        return
+    n = objective.n_samples
+    if not is_integer(first) or not 1 <= first < n:
+        raise InputError(
+            f"fit_first is {quoted(first)}, but there {'is' if n == 1 else 'are'} "
+            f"{counted(n, 'measurement')}. Give a whole number from 1 to one less, or None to fit "
+            "all at once."
+        )
 
 
 def _check_count(objective: FitObjective, has_terms: bool) -> None:

@@ -10,12 +10,15 @@ from pliant.core import Array, counted, require_positive
 from pliant.optimisation.evaluator import Evaluator
 from pliant.optimisation.methods import FAILED_START, NO_DECREASE, Iterate, Stopping
 from pliant.optimisation.objective import ObjectiveEvaluation
+from pliant.optimisation.rejected_trials import RejectedTrial
 from pliant.optimisation.states import OptimiserState
 
 NEGLIGIBLE = "the predicted decrease is negligible"
 TRIALS = 12  # dampings in an iteration, the last one 2**66 times the first one
 # Simulations of a Jacobian, over those of residuals, above which secant updates replace most
-# Jacobians. Forward sensitivities take 2, differences as many as there are variables.
+# Jacobians. Forward sensitivities take 2, differences as many as there are variables. With one
+# variable secant updates always do: they converge with the order 1.6 for one simulation, and
+# Gauss-Newton with 2 for two or three.
 SECANT_COST = 2.0
 LEAST_SCALE = 1e-6  # of a column of the Jacobian, relative to the largest one, for the damping
 
@@ -32,11 +35,12 @@ class GaussNewton:
         count as zero
 
     The objective needs `residuals` and `jacobian`. A step that fails or does not lower the value is
-    repeated with more damping. If a Jacobian takes more than two simulations for each of the
-    residuals, as by differences, Broyden's secant updates follow the first one; it is evaluated
-    again if a step fails, and before it converges. The notes have the rank of the Jacobian;
-    the status says if the residuals do not determine all variables. Raises InputError for values
-    that are not positive.
+    repeated with more damping. If there is one variable, or if a Jacobian takes more than two
+    simulations for each of the residuals, as by differences, Broyden's secant updates follow the
+    first one. It is evaluated again if a step fails, and before it converges. The residuals of a
+    rejected step then choose the next damping. The notes have the rank of the Jacobian; the status
+    says if the residuals do not determine all variables. Raises InputError for values that are not
+    positive.
 
     >>> from pliant.optimisation import GaussNewton
     >>> GaussNewton().damping
@@ -88,6 +92,7 @@ class GaussNewtonOptimiser:
         self.jacobian, self.residuals = np.zeros((0, n)), np.zeros(0)  # empty: no secant updates
         self.damping = self.method.damping
         self._step_size = 0.0  # largest change of a variable
+        self._rejected: RejectedTrial | None = None  # the last trial, if it was evaluated
 
     def first(self) -> Iterate:
         """Return the start."""
@@ -105,13 +110,10 @@ class GaussNewtonOptimiser:
         """Return the Jacobian at z, where the residuals may have come with it."""
         return self.evaluator.jacobian(z) if there.jacobian is None else there
 
-    @staticmethod
-    def _costs_more(jacobian: ObjectiveEvaluation, residuals: ObjectiveEvaluation) -> bool:
+    def _costs_more(self, jacobian: ObjectiveEvaluation, residuals: ObjectiveEvaluation) -> bool:
         """Return whether secant updates save simulations."""
-        return (
-            residuals.jacobian is None
-            and jacobian.simulations > SECANT_COST * residuals.simulations
-        )
+        dear = jacobian.simulations > SECANT_COST * residuals.simulations
+        return residuals.jacobian is None and (self.evaluator.n == 1 or dear)
 
     def _keep(self, found: ObjectiveEvaluation) -> None:
         self.jacobian = np.array(found.jacobian, float)
@@ -167,14 +169,17 @@ class GaussNewtonOptimiser:
             if found is not None and not found.failed:
                 return self._iterate(self._step_size)
             failed = "" if found is None else found.failed
-            if self.age > 0.0 and not self._refresh():
+            renewed = self.age > 0.0 and not self._refresh()
+            if renewed:
                 d, expected = self._first_step()
                 if self.stopping.negligible(expected, self.value, self.first_value):
                     return self._iterate(0.0, NEGLIGIBLE, True)
-                continue
-            self.damping *= self.growth
-            self.growth *= 2.0
-            d = self._step()
+            if self._rejected is not None:
+                d = self._step_after(self._rejected, self.damping * (1.0 if renewed else 2.0))
+            elif not renewed:
+                self.damping *= self.growth
+                self.growth *= 2.0
+                d = self._step()
         if failed:
             return self._iterate(0.0, f"every smaller step fails: {failed}")
         # to the accuracy of a simulation
@@ -197,8 +202,11 @@ class GaussNewtonOptimiser:
         which may have failed."""
         predicted = self._predicted_decrease(d)
         z = self.evaluator.clip(self.z + d)
-        found = self.evaluator.residuals(z)
+        found, self._rejected = self.evaluator.residuals(z), None
         if not found.failed and not self.value - found.value > 1e-4 * predicted > 0.0:
+            if self._by_secants and np.any(z != self.z):
+                residuals = np.asarray(found.residuals, float)
+                self._rejected = RejectedTrial(step=z - self.z, residuals=residuals)
             return None
         gain = (self.value - found.value) / (predicted or 1.0)
         if not found.failed and found.jacobian is None:
@@ -212,6 +220,15 @@ class GaussNewtonOptimiser:
                 self.age += 1.0
         return found
 
+    def _step_after(self, rejected: RejectedTrial, least: float) -> Array:
+        """Return a step with the damping that a rejected trial suggests, `least` or more."""
+        scale = np.where(self.scale > 0.0, self.scale, 1.0)
+        self.damping = rejected.next_damping(
+            self.residuals, self.jacobian, scale, least, self._step
+        )
+        self.growth = 2.0
+        return self._step()
+
     def _relax(self, gain: float) -> None:
         """Reduce the damping after a success, as in Nielsen 1999."""
         self.damping = max(self.damping * max(1.0 / 3.0, 1.0 - (2.0 * gain - 1.0) ** 3), 1e-15)
@@ -221,11 +238,12 @@ class GaussNewtonOptimiser:
         new = self.R @ d + self.right
         return 0.5 * float(self.right @ self.right - new @ new)
 
-    def _step(self) -> Array:
+    def _step(self, damping: float | None = None) -> Array:
         """Return the minimiser d (n,) of |R d + right|^2 + damping |D d|^2 within the bounds."""
+        damping = self.damping if damping is None else damping
         lower, upper = (bound - self.z for bound in self.evaluator.bounds)
         D = np.maximum(self.scale, LEAST_SCALE * self.scale.max(initial=0.0))
-        D = np.sqrt(self.damping) * np.where(D > 0.0, D, 1.0)
+        D = np.sqrt(damping) * np.where(D > 0.0, D, 1.0)
         d, free = np.zeros(len(self.z)), lower < upper
         if not free.any():
             return d

@@ -248,23 +248,24 @@ class ProblemObjective:
 
     # Residuals
 
-    def residuals(self, z: Array) -> ObjectiveEvaluation:
-        """Return the residuals (r,) of all terms; half their squared norm is the value.
+    def residuals(self, z: Array, samples: Indices | None = None) -> ObjectiveEvaluation:
+        """Return the residuals (r,) of all terms in the scenes `samples`; half their squared norm
+        is the value.
 
         Raises InputError if a term is not a sum of squares.
         """
         self._require_squares()
+        chosen = self._chosen(samples)
         try:
-            found = self._of_scenes("residuals", range(self.n_samples), z)
+            found = self._of_scenes("residuals", chosen, z)
         except SceneFailed as why:
             return self._failure(why, why.count)
         self._keep_residuals(z, found)
-        p = self.layout.params(z)
+        p, share = self.layout.params(z), len(chosen) / self.n_samples
         costs = self.problem.parameter_costs
-        r = np.concatenate([*found.values(), *(cost.residuals(p) for cost in costs)])
-        return ObjectiveEvaluation(
-            value=0.5 * float(r @ r), residuals=r, simulations=self.n_samples
-        )
+        of_params = (np.sqrt(share) * cost.residuals(p) for cost in costs)
+        r = np.concatenate([*found.values(), *of_params])
+        return ObjectiveEvaluation(value=0.5 * float(r @ r), residuals=r, simulations=len(chosen))
 
     def _keep_residuals(self, z: Array, found: dict[int, Array]) -> None:
         """Keep the residuals of the last two z: differences start from the iterate or the trial."""
@@ -273,15 +274,16 @@ class ProblemObjective:
         for old in list(kept)[:-2]:
             del kept[old]
 
-    def jacobian(self, z: Array) -> ObjectiveEvaluation:
-        """Return the residuals (r,) and their derivative (r, n).
+    def jacobian(self, z: Array, samples: Indices | None = None) -> ObjectiveEvaluation:
+        """Return the residuals (r,) in the scenes `samples` and their derivative (r, n).
 
         It uses `linearize` of the model, or one-sided differences of scaled variables.
         """
         self._require_squares()
+        chosen = self._chosen(samples)
         found: dict[int, tuple[Array, Array]] = {}
         count = 0.0
-        for k in range(self.n_samples):
+        for k in chosen:
             if not isinstance(self.problem.scene_problems[k].model, Linearizable):
                 continue
             try:
@@ -289,19 +291,19 @@ class ProblemObjective:
             except FAILURES as why:
                 return self._failure(SceneFailed(k, str(why)), count + 1)
             count += 2.0
-        others = [k for k in range(self.n_samples) if k not in found]
+        others = [k for k in chosen if k not in found]
         try:
             by_differences, simulations = self._difference_jacobians(others, z)
         except SceneFailed as why:
             return self._failure(why, count + why.count)
         found |= by_differences
         count += simulations
-        rows = [found[k] for k in range(self.n_samples)]
-        self._check_rows(rows)
-        p = self.layout.params(z)
+        self._check_rows(found)
+        rows = [found[k] for k in chosen]
+        p, share = self.layout.params(z), len(chosen) / self.n_samples
         for cost in self.problem.parameter_costs:
-            by_z = self.layout.changes(z, 0, "params", len(p))
-            rows.append((cost.residuals(p), cost.jacobian(p) @ by_z))
+            by_z = np.sqrt(share) * self.layout.changes(z, 0, "params", len(p))
+            rows.append((np.sqrt(share) * cost.residuals(p), cost.jacobian(p) @ by_z))
         r, J = (np.concatenate(part) for part in zip(*rows, strict=True))
         value = 0.5 * float(r @ r)
         return ObjectiveEvaluation(
@@ -346,11 +348,11 @@ class ProblemObjective:
         for scene in self.problem.scene_problems:
             check_squares(scene)
 
-    def _check_rows(self, found: list[tuple[Array, Array]]) -> None:
+    def _check_rows(self, found: Mapping[int, tuple[Array, Array]]) -> None:
         """Raise InputError if the residuals of a whole scene depend on no variable."""
         if self.allow_independent:
             return
-        for k, (_, J) in enumerate(found):
+        for k, (_, J) in found.items():
             if len(J) and not J.any():
                 names = ", ".join(self.problem.variable_names)
                 raise InputError(

@@ -7,6 +7,7 @@ import numpy as np
 from pliant.core import Array, Dynamics
 from pliant.design import Fit, MarkerRecording, identify
 from pliant.design.fit_files import FIT
+from pliant.design.staged_fit import FIRST_FIT
 from pliant.optimisation import OptimisationMethod
 from pliant.optimisation.result import OPTIMISATION
 from pliant.problem import Variable
@@ -24,6 +25,7 @@ def fit_in(
     *,
     iterations: int = 50,
     held_out: Sequence[MarkerRecording] = (),
+    fit_first: int | None = None,
     intervals: bool = True,
     seed: int = 0,
 ) -> Fit:
@@ -32,8 +34,10 @@ def fit_in(
 
     Raises KeyboardInterrupt if it is interrupted."""
     folder = run.folder / name
+    parts = (folder, folder / FIRST_FIT)
     if not run.resume:
-        remove_files(folder, f"{OPTIMISATION.noun}*", f"{FIT.noun}*")
+        for part in parts:
+            remove_files(part, f"{OPTIMISATION.noun}*", f"{FIT.noun}*")
     fit = identify(
         model,
         list(recordings),
@@ -41,10 +45,11 @@ def fit_in(
         method=method,
         iterations=iterations,
         held_out=list(held_out),
+        fit_first=fit_first,
         intervals=intervals,
         seed=seed,
         folder=folder,
-        resume=run.resume and OPTIMISATION.exists(folder),
+        resume=run.resume and any(OPTIMISATION.exists(part) for part in parts),
         progress=run.progress,
     )
     if fit.interrupted:

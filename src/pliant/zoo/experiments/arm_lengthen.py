@@ -146,6 +146,9 @@ def compared(
     rate = float(run.settings["rate"])
     return {
         "Adam": [optimise_in(run, f"{name}-adam", task, Adam(rate=rate), iterations=n)],
+        "Gauss-Newton": [
+            optimise_in(run, f"{name}-gauss-newton", task, "gauss_newton", iterations=n)
+        ],
         "L-BFGS-B": [optimise_in(run, f"{name}-lbfgsb", task, "lbfgsb", iterations=n)],
         "CMA-ES": [
             optimise_in(run, f"{name}-cmaes-{k}", task, "cmaes", iterations=m, seed=run.seed + k)

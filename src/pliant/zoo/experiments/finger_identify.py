@@ -6,18 +6,20 @@ density would be determined.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from pliant.design import Fit
+from pliant.design.staged_fit import FIRST_FIT
 from pliant.dynamics import simulate
 from pliant.mpm import MaterialPoint
-from pliant.optimisation import Adam, CosineRate
+from pliant.optimisation import Adam, CosineRate, OptimisationMethod, OptimisationResult
 from pliant.problem import Variable
 from pliant.report import Plot
 from pliant.report.fit_report import value_plots
 from pliant.report.particle_scene import particle_scene
-from pliant.zoo.experiment import Experiment, ExperimentRun, Outcome, Setting
+from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
 from pliant.zoo.finger_fit_report import figure_5, metrics, tip_plot
 from pliant.zoo.finger_recordings import START, TRUTH, finger_model, recordings, sequences
 from pliant.zoo.fit_tasks import best_errors, fit_in, simulation_counts
@@ -30,35 +32,24 @@ VARIABLES = [
     Variable("body.nu", lower=0.05, upper=0.45, scale=1.0),
 ]
 
+ALL_AT_ONCE = "Gauss-Newton, all at once"
+
 
 def perform(run: ExperimentRun) -> Outcome:
     s = run.settings
     model, measured, epochs = finger_model(START, s), recordings(s, run.seed), int(s["epochs"])
     sgd = Adam(rate=float(s["rate"]), batch_size=1, schedule=CosineRate(iterations=epochs))
+    first = int(s["fit_first"]) if int(s["fit_first"]) < len(measured) else None
+    generations = int(s["generations"])
+
+    def fit(name: str, method: str | OptimisationMethod, **options: Any) -> Fit:
+        return fit_in(run, name, model, measured, VARIABLES, method, **options)
+
     fits = {
-        "Gauss-Newton": fit_in(run, "gauss-newton", model, measured, VARIABLES),
-        "SGD": fit_in(
-            run,
-            "sgd",
-            model,
-            measured,
-            VARIABLES,
-            sgd,
-            iterations=epochs,
-            intervals=False,
-            seed=run.seed,
-        ),
-        "CMA-ES": fit_in(
-            run,
-            "cmaes",
-            model,
-            measured,
-            VARIABLES,
-            "cmaes",
-            iterations=int(s["generations"]),
-            intervals=False,
-            seed=run.seed,
-        ),
+        "Gauss-Newton": fit("gauss-newton", "gauss_newton", fit_first=first),
+        ALL_AT_ONCE: fit("gauss-newton-all-at-once", "gauss_newton", intervals=False),
+        "SGD": fit("sgd", sgd, iterations=epochs, intervals=False, seed=run.seed),
+        "CMA-ES": fit("cmaes", "cmaes", iterations=generations, intervals=False, seed=run.seed),
     }
     best = fits["Gauss-Newton"]
     errors = {name: float(best_errors(fit, TRUTH)[-1]) for name, fit in fits.items()}
@@ -66,7 +57,13 @@ def perform(run: ExperimentRun) -> Outcome:
     path = run.simulate(model_of(best, s), u, count=len(u), dt=model.dt)
     reached = errors["Gauss-Newton"] < 0.02 and errors["SGD"] < float(s["sgd_error"])
     return Outcome(
-        metrics=metrics(fits, errors, measured, model),
+        metrics={
+            **metrics(fits, errors, measured, model),
+            **({} if first is None else first_fit_metrics(run)),
+            "Gauss-Newton iterations, all at once": Metric(
+                value=fits[ALL_AT_ONCE].status.iterations
+            ),
+        },
         plots=[
             figure_5(fits["SGD"], measured),
             *value_plots(best),
@@ -95,6 +92,15 @@ def perform(run: ExperimentRun) -> Outcome:
         f"{errors['SGD']:.2%} by SGD. Allow more epochs, or another rate.",
         notes=(best.summary(), *best.undetermined, *best.notes),
     )
+
+
+def first_fit_metrics(run: ExperimentRun) -> dict[str, Metric]:
+    """Return the cost of the fit to some trajectories, from which that to all starts."""
+    found = OptimisationResult.load(run.folder / "gauss-newton" / FIRST_FIT)
+    return {
+        "Gauss-Newton iterations of the first fit": Metric(value=found.status.iterations),
+        "simulations of the first fit": Metric(value=found.history[-1].simulations),
+    }
 
 
 def model_of(fit: Fit, settings: Mapping[str, Setting]) -> MaterialPoint:
@@ -127,6 +133,7 @@ EXPERIMENT = Experiment(
         "dt": 0.005,
         "cell": 0.02,
         "substeps": 6,
+        "fit_first": 1,
         "epochs": 50,
         "rate": 0.05,
         "generations": 25,

@@ -1,0 +1,128 @@
+"""A fit to some measurements first, from which the fit to all of them starts.
+
+Far from the solution, one measurement says as much about the direction of a step as all of them,
+and takes fewer simulations. Close to it, all of them together average the noise.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, final
+
+from pliant.core import Array, counted
+from pliant.design.fit_objective import FitObjective
+from pliant.optimisation import (
+    ObjectiveEvaluation,
+    OptimisationMethod,
+    OptimisationResult,
+    optimise,
+)
+from pliant.optimisation.objective import Indices
+from pliant.optimisation.result import OPTIMISATION
+from pliant.progress import Progress
+
+FIRST_FIT = "first"  # folder of the first fit, in that of the whole one
+
+
+def optimise_fit(
+    objective: FitObjective,
+    first: int | None,
+    method: str | OptimisationMethod,
+    *,
+    folder: str | Path | None,
+    resume: bool,
+    iterations: int,
+    tolerance: float,
+    seed: int,
+    progress: Progress | bool | None,
+) -> OptimisationResult:
+    """Return the optimisation of a fit, after one of its `first` measurements if that is a number.
+
+    The simulations of both are counted. The first one ends when the predicted decrease is below the
+    noise. If it is interrupted or fails, it is returned.
+    """
+    where = None if folder is None else Path(folder)
+    limits: dict[str, Any] = {"iterations": iterations, "seed": seed, "progress": progress}
+    if first is None:
+        return optimise(
+            objective, method, folder=where, resume=resume, tolerance=tolerance, **limits
+        )
+    inner = None if where is None else where / FIRST_FIT
+    if resume and not (inner is not None and OPTIMISATION.exists(inner)):
+        OPTIMISATION.check_folder(where, resume)
+    part = FirstMeasurements(objective=objective, count=first)
+    before = optimise(
+        part,
+        method,
+        folder=inner,
+        resume=resume,
+        # half the sum of m squares of noise is about m / 2, and changes by 1/2 with each variable
+        tolerance=max(tolerance, 1.0 / (1.0 + sum(objective.counts[:first]))),
+        **limits,
+    )
+    if before.interrupted or before.best.failed:
+        return before
+    found = optimise(
+        objective,
+        method,
+        start=before.z,
+        folder=where,
+        resume=resume and where is not None and OPTIMISATION.exists(where),
+        tolerance=tolerance,
+        **limits,
+    )
+    return _after(found, before, f"{first} of {counted(objective.n_samples, 'measurement')}")
+
+
+def _after(found: OptimisationResult, before: OptimisationResult, what: str) -> OptimisationResult:
+    """Return an optimisation with the simulations of the one before it."""
+    spent = before.history[-1].simulations
+    text = f"{found.status.text}; before, {counted(before.status.iterations, 'iteration')}"
+    return replace(
+        found,
+        history=tuple(replace(row, simulations=row.simulations + spent) for row in found.history),
+        status=replace(found.status, text=f"{text} with {what}"),
+    )
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FirstMeasurements:
+    """The objective of the first `count` measurements of a fit, with the variables of all."""
+
+    objective: FitObjective
+    count: int
+
+    @property
+    def start(self) -> Array:
+        return self.objective.start
+
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        return self.objective.bounds
+
+    @property
+    def n_samples(self) -> int:
+        return self.count
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        return {**self.objective.identity, "measurements fitted first": self.count}
+
+    def named_values(self, z: Array) -> Mapping[str, Array]:
+        return self.objective.named_values(z)
+
+    def value(self, z: Array, samples: Indices | None = None) -> ObjectiveEvaluation:
+        return self.objective.value(z, self._of(samples))
+
+    def gradient(self, z: Array, samples: Indices | None = None) -> ObjectiveEvaluation:
+        return self.objective.gradient(z, self._of(samples))
+
+    def residuals(self, z: Array) -> ObjectiveEvaluation:
+        return self.objective.residuals(z, self._of(None))
+
+    def jacobian(self, z: Array) -> ObjectiveEvaluation:
+        return self.objective.jacobian(z, self._of(None))
+
+    def _of(self, samples: Indices | None) -> Indices:
+        return range(self.count) if samples is None else samples
