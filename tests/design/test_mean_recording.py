@@ -42,8 +42,10 @@ def repetitions():
 
 def test_fit_to_the_mean_equals_the_fit_to_all_repetitions():
     copies, model = repetitions(), pl.ImplicitEuler(beam(1.5e5), dt=DT, design=["body.E"])
-    every = pl.identify(model, copies, ["body.E"], progress=False)
-    mean = pl.identify(model, mean_recording(copies), ["body.E"], progress=False)
+    # the values are of different size, so both fits end close to the minimum only if they converge
+    exact = {"tolerance": 1e-15, "progress": False}
+    every = pl.identify(model, copies, ["body.E"], **exact)
+    mean = pl.identify(model, mean_recording(copies), ["body.E"], **exact)
     assert mean.values["body.E"] == pytest.approx(every.values["body.E"], rel=1e-6)
     assert mean.intervals["body.E"] == pytest.approx(every.intervals["body.E"], rel=1e-5)
     assert COPIES * mean.simulations == every.simulations

@@ -47,10 +47,7 @@ def cost_and_gradient(loop, task, p, gradient=True):
     cost = problem.value(states, controls[1:])
     if not gradient:
         return cost, None
-    by_states, u_bars = objective_gradients(problem, states, controls[1:])
-    x_bars = np.zeros_like(states)
-    for k, bar in by_states.items():
-        x_bars[k] = bar
+    x_bars, u_bars = objective_gradients(problem, states, controls[1:])
     none = np.zeros((1, u_bars.shape[1]))
     bars = np.concatenate([x_bars, np.concatenate([none, u_bars])], axis=1)
     return cost, pl.pullback(loop, run, bars)[2]

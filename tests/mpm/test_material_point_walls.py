@@ -281,7 +281,7 @@ def nodes_of(model, at):
 @pytest.mark.parametrize("cell", [0.05, 0.1 / 3, 0.025, 0.023, 0.017])
 def test_support_holds_exactly_the_reached_grid_nodes_behind_it(dim, cell):
     model = pl.MaterialPoint(block(dim, supports=[pl.Support(region="x-")]), dt=0.01, cell=cell)
-    grid = model._box(model.initial_state(), 2)
+    grid = model._box(model._extent(model.body.rest), 2)
     walls = model.boundaries.on(grid, np.zeros(0))
     held = (
         np.stack(np.unravel_index(walls.node, (grid.nx, grid.ny, grid.nz)), axis=1)[:, :dim]

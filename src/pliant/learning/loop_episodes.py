@@ -8,7 +8,7 @@ import numpy as np
 from pliant.checkpointing import Schedule, reverse_sweep
 from pliant.core import Array, InputError, Step, is_integer, quoted
 from pliant.learning.closed_loop import ClosedLoop
-from pliant.learning.tasks import ControlTask, StepCosts, objective_gradients
+from pliant.learning.tasks import ControlTask, StepCosts, observed_state_gradients
 from pliant.planners.checkpoints import retained_bytes
 from pliant.problem import Problem
 
@@ -140,7 +140,7 @@ class LoopEpisodes:
         p_bar = np.zeros(len(p))
         if episode.failed:
             return episode, p_bar
-        x_bars, u_bars = objective_gradients(self.problem, episode.states, episode.controls)
+        x_bars, u_bars = observed_state_gradients(self.problem, episode.states, episode.controls)
         bar = np.zeros(loop.space.size)
 
         def reverse(first: int, end: int, x: Array, _: int) -> None:

@@ -207,12 +207,21 @@ class StepCosts:
         return np.array([self.cost(k, states, controls) for k in range(len(controls))])
 
 
-def objective_gradients(
+def objective_gradients(problem: Problem, states: Array, controls: Array) -> tuple[Array, Array]:
+    """Return the derivatives of `problem.value(states, controls)` by the states (steps + 1,
+    n_state) and by the controls (steps, n_controls), each independent of the other."""
+    by_states, u_bars = observed_state_gradients(problem, states, controls)
+    x_bars = np.zeros_like(states)
+    for k, bar in by_states.items():
+        x_bars[k] = bar
+    return x_bars, u_bars
+
+
+def observed_state_gradients(
     problem: Problem, states: Array, controls: Array
 ) -> tuple[dict[int, Array], Array]:
-    """Return the derivatives of `problem.value(states, controls)` by the states (n_state,) that it
-    depends on, by their index, and by the controls (steps, n_controls), each independent of the
-    other."""
+    """Return the same derivatives, by the states (n_state,) that the objective depends on, by their
+    number."""
     x_bars, u_bars = dict[int, Array](), np.zeros_like(controls)
     for one, y in zip(problem.observations, problem.observe(states, controls), strict=True):
         bar = one.loss.gradient(y)

@@ -85,7 +85,7 @@ class MaterialPointTape:
     coefficients: ParticleCoefficients
     # of the updated Lagrangian transfer; of the other, the nodes that may touch each obstacle
     region: "GridBox | list[Array]"
-    stored: Substeps | TotalSubsteps | None  # with their tapes, if the model stores them
+    stored: list[Any]  # the tapes of all substeps if the model stores them, else empty
 
 
 class ParticleFields(NamedTuple):
@@ -590,7 +590,7 @@ class MaterialPoint:
             u=u.copy(),
             coefficients=coefficients,
             region=substeps.box if isinstance(substeps, Substeps) else substeps.candidates,
-            stored=substeps if self.store_substeps else None,
+            stored=substeps.tapes if self.store_substeps else [],
         )
         if self.is_total:
             return Step(new, Status(text="done", iterations=self.substeps), tape)
@@ -717,11 +717,15 @@ class MaterialPoint:
     def taped_substeps(self, step: Step) -> Substeps | TotalSubsteps:
         """Return the substeps of a step, for its adjoint."""
         t: MaterialPointTape = step.tape
-        if t.stored is not None:
-            return t.stored
+        made: Substeps | TotalSubsteps
         if isinstance(t.region, GridBox):
-            return Substeps(model=self, coefficients=t.coefficients, u=t.u, box=t.region)
-        return TotalSubsteps(model=self, coefficients=t.coefficients, u=t.u, candidates=t.region)
+            made = Substeps(model=self, coefficients=t.coefficients, u=t.u, box=t.region)
+        else:
+            made = TotalSubsteps(
+                model=self, coefficients=t.coefficients, u=t.u, candidates=t.region
+            )
+        made.tapes = list(t.stored)
+        return made
 
     def peak_bytes(self, step: Step) -> int:
         """Return a bound [bytes] on the memory of states, grids and gradient in `pullback`."""

@@ -34,11 +34,13 @@ def experiment(
     takes: str,
     settings: Mapping[str, Setting],
     quick: Mapping[str, Setting] | None = None,
+    probe_share: float = 0.1,
 ) -> Experiment:
     """Return an experiment of [Menager2024].
 
     The setting `derivatives` lists the derivatives to plan with, separated by spaces. The animation
-    shows the last plan.
+    shows the last plan. The derivatives of its model are checked after a motion with controls that
+    differ by `probe_share` of their range.
     """
     return Experiment(
         name=name,
@@ -46,7 +48,7 @@ def experiment(
         shows=shows,
         size=size,
         takes=takes,
-        probe=_make_probe(make_task),
+        probe=_make_probe(make_task, probe_share),
         check_settings=_check_derivatives,
         perform=lambda run: perform(run, make_task(run.settings)),
         settings={
@@ -226,7 +228,7 @@ def _scene(run: ExperimentRun, task: ReachTask, positions: Array) -> DrawnScene:
     return replace(scene, lines=(*scene.lines, *curves))
 
 
-def _make_probe(make_task: TaskFactory) -> Callable[[Mapping[str, Setting]], tuple]:
+def _make_probe(make_task: TaskFactory, share: float) -> Callable[[Mapping[str, Setting]], tuple]:
     """Return a probe: the model after three steps of a motion."""
 
     def probe(settings: Mapping[str, Setting]) -> tuple:
@@ -235,7 +237,7 @@ def _make_probe(make_task: TaskFactory) -> Callable[[Mapping[str, Setting]], tup
         lower, upper = model.control_limits()
         x, u = (
             model.initial_state(),
-            0.5 * (lower + upper) + 0.1 * (upper - lower) * np.cos(np.arange(lower.size)),
+            0.5 * (lower + upper) + share * (upper - lower) * np.cos(np.arange(lower.size)),
         )
         for k in range(3):
             x = model.step(x, u, None, k).x

@@ -22,7 +22,6 @@ from pliant.zoo.robots.biped_robot import MIN_CABLE_LENGTH
 SWING = 0.5 * (1.0 - MIN_CABLE_LENGTH)  # largest amplitude of a cable's length
 FREQUENCIES = 1.0, 5.0  # [Hz] bounds of the sines
 METHODS = ("Adam", "CMA-ES")
-AIM = 10.0  # times fewer simulations by the gradient
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -141,6 +140,7 @@ def perform(run: ExperimentRun) -> Outcome:
     best = max(searches[0].results["Adam"], key=lambda one: -one.value)
     path = run.simulate(model, best.values["controls"], count=steps, dt=model.dt)
     ratio, bounded = fewest_ratio(searches, distance)
+    least = float(s["least_ratio"])
     text = f"{'at least ' if bounded else ''}{ratio:.1f} times fewer"
     return Outcome(
         metrics={
@@ -156,11 +156,11 @@ def perform(run: ExperimentRun) -> Outcome:
         scene=particle_scene(
             model, path.path, controls=path.controls, title="biped-cmaes", ground=0.0
         ),
-        reached=ratio >= AIM,
+        reached=ratio >= least,
         message="done"
-        if ratio >= AIM
+        if ratio >= least
         else f"Adam needs {text} simulations than CMA-ES to {distance:g} body lengths, and not "
-        f"{AIM:g} times.",
+        f"{least:g} times.",
         notes=[f"Adam needs {text} simulations than CMA-ES to {distance:g} body lengths."],
     )
 
@@ -253,6 +253,7 @@ EXPERIMENT = Experiment(
         "rate": 0.1,
         "seeds": 3,
         "distance": 0.5,  # [body lengths]
+        "least_ratio": 10.0,  # of the simulations of CMA-ES over those of the gradient
         "small_animation": False,
     },
     quick={
@@ -261,6 +262,7 @@ EXPERIMENT = Experiment(
         "simulations": 30,
         "seeds": 1,
         "distance": 0.02,
+        "least_ratio": 1.0,  # so few steps are not judged by the aim
         "small_animation": True,
     },
 )

@@ -156,10 +156,10 @@ EXPERIMENT = Experiment(
     quick={
         "distance": 0.016,
         "steps": 50,
-        "cell": 0.4,
-        "eta": 0.4,
+        "cell": 0.3,
+        "eta": 0.3,
         "points": 60,
-        "iterations": 10,
+        "iterations": 40,
         "min_share": 0.2,
         "small_animation": True,
     },
