@@ -95,6 +95,26 @@ def bent(rule, motion=None):
     return pl.Quasistatic(robot) if rule == "static" else RULES[rule](robot, dt=0.02)
 
 
+def filled(rule):
+    """Return a plane frame whose cavity is full of a liquid."""
+    mesh = pl.geometry.Rectangle(size=(0.3, 0.3)).mesh(divisions=(3, 3))
+    away = np.abs(mesh.points[mesh.cells].mean(axis=1) / 0.3 - 0.5).max(axis=1)
+    mesh = pl.geometry.Mesh(points=mesh.points, cells=mesh.cells[away > 1 / 6])
+    mesh = pl.geometry.add_surface(
+        pl.geometry.name_cavities(mesh), "x-", lambda centres: centres[:, 0] == 0.0
+    )
+    robot = pl.Robot(
+        shape=mesh,
+        order=1,
+        gravity=(2.0, -9.0),
+        material=pl.Material(E=4e4, nu=0.35),
+        damping=pl.Damping(mass=0.5),
+        supports=(pl.Support(region="x-"),),
+        actuators={"water": pl.actuators.Hydraulic(cavity="cavity-1")},
+    )
+    return RULES[rule](robot, dt=0.02)
+
+
 def matrix(entries, values, shape):
     return sp.csr_matrix((values, (entries.rows, entries.cols)), shape=shape).toarray()
 
@@ -110,9 +130,12 @@ def central(f, d, h=1e-6):
     return (f(h * d) - f(-h * d)) / (2.0 * h)
 
 
-@pytest.mark.parametrize("rule", [*RULES, "static"])
-def test_blocks_of_the_residual_are_its_derivatives(rule, rng):
-    model = bent(rule)
+@pytest.mark.parametrize(
+    ("robot", "rule"),
+    [*((bent, rule) for rule in [*RULES, "static"]), *((filled, r) for r in RULES)],
+)
+def test_blocks_of_the_residual_are_its_derivatives(robot, rule, rng):
+    model = robot(rule)
     residual, n = ImplicitResidual(model=model), model.space.n_dofs
     x, u = model.initial_state() + 1e-3 * rng.standard_normal(model.space.size), np.array([0.9])
     q, move = model.equations.body.rest + 1e-3 * rng.standard_normal(n), np.zeros(n)

@@ -41,8 +41,9 @@ class Hydraulic:
     drive "pressure": the control is the pressure [Pa] at x_ref, the highest point of the cavity at
     rest. drive "volume": the control is the ratio of the liquid's volume to the cavity's rest
     volume [-]. `attach` returns the Potential of the pump; `liquid` returns that of the weight,
-    which has no controls and uses the robot's gravity. In dynamics the mass rho V0 moves with the
-    wall.
+    which has no controls and uses the robot's gravity. In dynamics of finite elements the mass
+    follows the current volume, and the acceleration of the liquid acts on its pressure
+    (`dynamics/liquid_inertia.py`). On particles the mass rho V0 moves with the wall.
 
     x_ref is fixed in space, as for a fixed pump with a hose to the cavity: a cavity that rises by h
     has rho g h less pressure. A closed chamber and a pump on the robot behave differently. With
@@ -153,7 +154,7 @@ class AttachedLiquid:
     density: float  # [kg/m^3]
     gravity: Array  # (dim,) [m/s^2]
     rest: Array  # (n_points, dim) [m] the points y at rest
-    mass: Array  # (n_nodes,) [kg] mass of liquid that moves with each node
+    mass: Array  # (n_nodes,) [kg] mass of liquid at rest that moves with each node
     n_controls: int = 0
     stiff: bool = False  # the weight is slow compared to the vibrations of the body
 

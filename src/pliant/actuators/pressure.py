@@ -288,13 +288,15 @@ class AttachedPressure:
             ATMOSPHERE * density,
         )
 
-    def _hessians(self, y: Array) -> Array:
+    def volume_hessian(self, y: Array) -> Array:
+        """Return the Hessian of the volume: blocks (n_facets, b dim, b dim) [m], where b =
+        points_per_block."""
         return volume_hessians(self.form, y.reshape(-1, self.points_per_block * y.shape[1]))
 
     def _volume_derivatives(self, y: Array) -> tuple[Array, Array, Array]:
         """Return V [m^3], dV/dy (n_points, dim) [m^2] and the Hessians of V. The first two follow
         from the third by Euler's theorem on homogeneous functions."""
-        H = self._hessians(y)
+        H = self.volume_hessian(y)
         gradient = (H @ y.reshape(len(H), -1, 1)).reshape(y.shape) / (y.shape[1] - 1)
         return np.sum(gradient * y) / y.shape[1], gradient, H
 

@@ -29,6 +29,7 @@ from pliant.bodies.design import Design, valid_names
 from pliant.contact import AttachedContact, Friction
 from pliant.core import Array, InputError, Param, Params, finite_array, nearest, require_kind
 from pliant.dynamics.attachments import Attachments
+from pliant.dynamics.liquid_inertia import LiquidInertia
 from pliant.dynamics.tangent import Tangent
 from pliant.robot import Load, Robot, Support
 from pliant.robot.actuation import for_each_actuator
@@ -41,7 +42,7 @@ class ModelCoefficients:
     pair."""
 
     fields: MaterialFields
-    mass: sp.csr_matrix  # (n_nodes, n_nodes) [kg] of the body and its liquids
+    mass: sp.csr_matrix  # (n_nodes, n_nodes) [kg] of the body and its liquids at rest
     pair_mass: Array  # (n_pairs,) [kg]
     weight: Array  # (n_dofs,) [N] gravity on the body without its liquids
     external_force: Array  # (n_dofs,) [N] gravity, and the loads at one time
@@ -156,9 +157,14 @@ class Equations(Attachments):
         )
         return [liquid for liquid, _ in made if liquid is not None]
 
-    @property
-    def _liquids(self) -> list[AttachedLiquid]:
-        return [term for _, term, _ in self._parts if isinstance(term, AttachedLiquid)]
+    @cached_property
+    def liquids(self) -> tuple[LiquidInertia, ...]:
+        """The inertia of each liquid."""
+        return tuple(
+            LiquidInertia(liquid=term, index=k)
+            for k, (term, _) in enumerate(self.potentials)
+            if isinstance(term, AttachedLiquid)
+        )
 
     @cached_property
     def frictions(self) -> tuple[tuple[str, Friction], ...]:
@@ -376,7 +382,7 @@ class Equations(Attachments):
             }
             parts.append((group, term.with_parameters(changes) if changes else term, part))  # type: ignore[attr-defined]
         other = copy(self)
-        stale = ["potentials", "frictions", "dissipations", "gravity", "variables"]
+        stale = ["potentials", "liquids", "frictions", "dissipations", "gravity", "variables"]
         terms = zip(parts, self._parts, strict=True)
         if any(new[1].weights is not old[1].weights for new, old in terms):  # a point has moved
             stale += ["tangent", "_all_points", "_transposed_weights"]
@@ -417,7 +423,7 @@ class Equations(Attachments):
         pair_mass = self.body.mass(fields.density)
         mass = self._mass_matrix(pair_mass)
         weight = (mass @ self.gravity.reshape(-1, self.body.dim)).ravel()
-        if self._liquids:  # they have inertia; their weight is already the pressure on the walls
+        if self.liquids:  # they have inertia; their weight is already the pressure on the walls
             pair_mass = pair_mass + self._liquid_mass
             mass = self._mass_matrix(pair_mass)
         return ModelCoefficients(
@@ -430,9 +436,17 @@ class Equations(Attachments):
 
     @cached_property
     def _liquid_mass(self) -> Array:
-        """The mass (n_pairs,) [kg] of the liquids, lumped on the diagonal."""
-        (i, j), mass = self.body.pairs.T, np.sum([liquid.mass for liquid in self._liquids], axis=0)
-        return np.where(i == j, mass[i], 0.0)
+        """The mass (n_pairs,) [kg] of the liquids at rest, lumped on the diagonal."""
+        return self.liquid_pair_mass([liquid.rest_mass for liquid in self.liquids])
+
+    def liquid_pair_mass(self, masses: Sequence[float]) -> Array:
+        """Return the mass (n_pairs,) [kg] of each liquid, lumped on the diagonal."""
+        i, j = self.body.pairs.T
+        parts = zip(masses, self.liquids, strict=True)
+        return sum(
+            (mass * np.where(i == j, liquid.fractions[i], 0.0) for mass, liquid in parts),
+            np.zeros(len(i)),
+        )
 
     def _mass_matrix(self, pair_mass: Array) -> sp.csr_matrix:
         """Return the mass matrix (n_nodes, n_nodes) [kg]."""

@@ -40,6 +40,7 @@ from pliant.core import (
 from pliant.dynamics.energy_minimisation import EnergyFunction, SolverOptions, minimise
 from pliant.dynamics.equations import ModelCoefficients
 from pliant.dynamics.integration_rules import IntegrationRule, combine
+from pliant.dynamics.liquid_steps import ImplicitLiquid
 from pliant.dynamics.parameter_columns import implicit_columns
 from pliant.dynamics.robot_model import RobotModel
 from pliant.dynamics.second_order import step_hessian_vector
@@ -57,6 +58,15 @@ class ImplicitTape:
     q: Array  # (n_dofs,) the new positions
     coefficients: ModelCoefficients
     viscous: Viscosity
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StepHistory:
+    """The data of the old state that the forces of a step need at any new positions."""
+
+    old: Array  # (n_dofs,) [m] the old positions
+    inertial: Array  # (n_dofs,) [m] the new positions of a motion without forces
+    liquids: tuple[ImplicitLiquid, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -206,30 +216,45 @@ class ImplicitModel(RobotModel):
         """Return the incremental potential [J], its gradient g (n_dofs,) [N] and the largest acting
         force [N] at the tape's positions."""
         parts = np.split(t.x, len(self.rule.parts))
-        return self._forces(
-            t.coefficients, t.viscous, self._inertial_position(parts), parts[0], t.u, t.q
+        return self._forces(t.coefficients, t.viscous, self._history(parts), t.u, t.q)
+
+    def _history(self, parts: list[Array]) -> StepHistory:
+        c = self.inertia
+        return StepHistory(
+            old=parts[0],
+            inertial=-combine(c[1:], parts) / c[0] if c[0] > 0.0 else parts[0],
+            liquids=self.liquids_after(parts),
         )
 
-    def _inertial_position(self, parts: list[Array]) -> Array:
-        """Return the new positions (n_dofs,) of a motion without forces."""
-        c = self.inertia
-        return -combine(c[1:], parts) / c[0] if c[0] > 0.0 else parts[0]
+    def liquids_after(
+        self, parts: list[Array], coefficients: Array | None = None
+    ) -> tuple[ImplicitLiquid, ...]:
+        """Return the inertia of each liquid after a state, for coefficients over (q', parts)
+        (default: those of the inertia). There are none in an equilibrium."""
+        if not self.equations.liquids or self.rule.acceleration[0] == 0.0:
+            return ()
+        olds = [combine(row, parts) for row in self.rule.old_positions]
+        c = self.rule.over_positions(self.inertia if coefficients is None else coefficients)
+        return tuple(ImplicitLiquid.of(liquid, olds, c) for liquid in self.equations.liquids)
 
     def _forces(
         self,
         coefficients: ModelCoefficients,
         viscous: Viscosity,
-        inertial: Array,
-        old: Array,
+        history: StepHistory,
         u: Array,
         q: Array,
     ) -> tuple[float, Array, float]:
-        eq = self.equations
+        eq, moved = self.equations, q - history.inertial
         energy, internal = eq.body.energy(q, coefficients.fields, *viscous_argument(viscous))
-        inertia = self.inertia[0] * eq.mass_times(coefficients, q - inertial)
+        inertia = self.inertia[0] * eq.mass_times(coefficients, moved)
+        kinetic = 0.5 * float(inertia @ moved)
+        for liquid in history.liquids:
+            value, gradient = liquid.value_and_gradient(q)
+            kinetic, inertia = kinetic + value, inertia + gradient
         external, external_gradient = eq.external_energy_and_gradient(coefficients, q, u)
-        dissipated, dissipation_gradient = self._dissipation(q, old)
-        value = 0.5 * float(inertia @ (q - inertial)) + energy + external + dissipated
+        dissipated, dissipation_gradient = self._dissipation(q, history.old)
+        value = kinetic + energy + external + dissipated
         scale = max(float(np.abs(f).max()) for f in (inertia, internal, external_gradient))
         return value, inertia + internal + external_gradient + dissipation_gradient, scale
 
@@ -279,8 +304,7 @@ class ImplicitModel(RobotModel):
         placed: Array,
     ) -> tuple[Callable[[Array], Array], EnergyFunction]:
         """Return the map from free unknowns z to positions q', and the potential of z."""
-        eq, free, old = self.equations, self.equations.free, parts[0]
-        inertial = self._inertial_position(parts)
+        eq, free, history = self.equations, self.equations.free, self._history(parts)
 
         def full(z: Array) -> Array:
             q = placed.copy()
@@ -288,7 +312,7 @@ class ImplicitModel(RobotModel):
             return q
 
         def evaluate(z: Array) -> tuple[float, Array, float]:
-            value, g, scale = self._forces(coefficients, viscous, inertial, old, u, full(z))
+            value, g, scale = self._forces(coefficients, viscous, history, u, full(z))
             return value, g[free], scale
 
         # [J] energy densities cancel from about E
@@ -298,7 +322,9 @@ class ImplicitModel(RobotModel):
             gradient_floor=self._gradient_floor(coefficients.fields),
             value_noise=noise,
             remedy=self._remedy(),
-            factor=lambda z, project: self._factor(coefficients, viscous, full(z), old, u, project),
+            factor=lambda z, project: self._factor(
+                coefficients, viscous, full(z), history, u, project
+            ),
         )
 
     def _remedy(self) -> str:
@@ -354,12 +380,14 @@ class ImplicitModel(RobotModel):
         coefficients: ModelCoefficients,
         viscous: Viscosity,
         q: Array,
-        old: Array,
+        history: StepHistory,
         u: Array,
         project: bool,
     ) -> linalg.Solve | None:
         eq = self.equations
-        values, columns, weights = self._tangent_values(coefficients, viscous, q, old, u, project)
+        values, columns, weights = self._tangent_values(
+            coefficients, viscous, q, history, u, project
+        )
         if project:
             return eq.tangent.factor_shifted(values, coefficients.pair_mass, columns, weights)
         return eq.tangent.factor(values, columns, weights)
@@ -367,16 +395,15 @@ class ImplicitModel(RobotModel):
     def tangent_values(self, t: ImplicitTape) -> tuple[Array, Array, Array]:
         """Return dg/dq' at the tape's positions: the values (nnz,) in the factor's pattern, and the
         columns (n_dofs, r) and weights (r,) of its rank-one terms."""
-        return self._tangent_values(
-            t.coefficients, t.viscous, t.q, np.split(t.x, len(self.rule.parts))[0], t.u, False
-        )
+        history = self._history(np.split(t.x, len(self.rule.parts)))
+        return self._tangent_values(t.coefficients, t.viscous, t.q, history, t.u, False)
 
     def _tangent_values(
         self,
         coefficients: ModelCoefficients,
         viscous: Viscosity,
         q: Array,
-        old: Array,
+        history: StepHistory,
         u: Array,
         project: bool,
     ) -> tuple[Array, Array, Array]:
@@ -389,11 +416,18 @@ class ImplicitModel(RobotModel):
         ]
         for k, dissipation in enumerate(self._active_dissipations()):
             points[len(eq.potentials) + k] = dissipation.hessian(
-                self._points(dissipation, q), self._points(dissipation, old), self.dt
+                self._points(dissipation, q), self._points(dissipation, history.old), self.dt
             )
-        return eq.tangent.values(
-            blocks, self.inertia[0] * coefficients.pair_mass, points, project
-        ), *eq.rank_one_columns(q, u)
+        columns, weights = eq.rank_one_columns(q, u)
+        pair_mass = self.inertia[0] * coefficients.pair_mass
+        if history.liquids:
+            parts = [liquid.hessian(q) for liquid in history.liquids]
+            for liquid, part in zip(eq.liquids, parts, strict=True):
+                points[liquid.index] = points[liquid.index] + part[0]
+            pair_mass = pair_mass + eq.liquid_pair_mass([part[1] for part in parts])
+            columns = np.concatenate([columns, *(part[2] for part in parts)], axis=1)
+            weights = np.concatenate([weights, *(part[3] for part in parts)])
+        return eq.tangent.values(blocks, pair_mass, points, project), columns, weights
 
     def tangent(self, step: Step) -> linalg.Solve:
         """Return the solve with dg/dq' at the end of the step, on the free unknowns. Raises
@@ -412,9 +446,8 @@ class ImplicitModel(RobotModel):
         return step.tape.model._factor_of_tape(step.tape) is not None
 
     def _factor_of_tape(self, t: ImplicitTape) -> linalg.Solve | None:
-        return self._factor(
-            t.coefficients, t.viscous, t.q, np.split(t.x, len(self.rule.parts))[0], t.u, False
-        )
+        history = self._history(np.split(t.x, len(self.rule.parts)))
+        return self._factor(t.coefficients, t.viscous, t.q, history, t.u, False)
 
     def linearize(self, step: Step) -> Linearization:
         """Return the derivative of a step as operators. Raises InputError for a failed step."""
@@ -457,6 +490,9 @@ class ImplicitModel(RobotModel):
         eq, t, c = self.equations, step.tape, self.inertia
         parts, dparts = (np.split(y, len(self.rule.parts)) for y in (t.x, dx))
         dg = eq.mass_times(t.coefficients, combine(c[1:], dparts)) + columns @ du
+        olds = [combine(row, dparts) for row in self.rule.old_positions]
+        for liquid in self._history(parts).liquids:
+            dg += liquid.olds_jvp(t.q, olds)
         if t.viscous.rate > 0.0:
             for r, y, dy in zip(self.rule.velocity[1:], parts, dparts, strict=True):
                 dg += r * self._viscous_columns(t, t.q, y, dy) if r != 0.0 else 0.0
@@ -526,6 +562,9 @@ class ImplicitModel(RobotModel):
         columns = eq.control_jacobian(t.q, t.u) if columns is None else columns
         My = eq.mass_times(t.coefficients, y)
         back = [c[j + 1] * My for j in range(len(parts))]
+        for liquid in self._history(parts).liquids:
+            by_olds = liquid.olds_vjp(t.q, y)
+            back = [part + by for part, by in zip(back, self.by_parts(by_olds), strict=True)]
         if t.viscous.rate > 0.0:
             for j, r in enumerate(self.rule.velocity[1:]):
                 back[j] += r * self._viscous_columns(t, parts[j], t.q, y) if r != 0.0 else 0.0
@@ -535,6 +574,10 @@ class ImplicitModel(RobotModel):
             )
             back[0] += self._dissipation_columns(dissipation, np.swapaxes(slope, 1, 2), y)
         return np.concatenate(back), columns.T @ y
+
+    def by_parts(self, by_olds: list[Array]) -> list[Array]:
+        """Return gradients by the old positions as gradients by the parts of the state."""
+        return [combine(column, by_olds) for column in np.transpose(self.rule.old_positions)]
 
     def _parameters_vjp(self, t: ImplicitTape, y: Array) -> Array:
         """Return the gradients (n_params, k) of y . g by the parameters, for columns y

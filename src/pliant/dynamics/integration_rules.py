@@ -21,6 +21,14 @@ class IntegrationRule:
     new_state: tuple[tuple[float, ...], ...]  # one row for each part of the new state
     guess: tuple[float, ...]  # start of Newton's method, over the parts
     rate: tuple[float, ...]  # velocity of a state, over its parts
+    # the old positions that the accelerations combine, the latest first, each over the parts
+    old_positions: tuple[tuple[float, ...], ...]
+
+    def over_positions(self, coefficients: Array) -> Array:
+        """Return coefficients over (q', parts) as coefficients over q' and the old positions."""
+        return np.append(
+            coefficients[0], np.linalg.solve(np.transpose(self.old_positions), coefficients[1:])
+        )
 
 
 def quasistatic_rule() -> IntegrationRule:
@@ -32,6 +40,7 @@ def quasistatic_rule() -> IntegrationRule:
         new_state=((1.0, 0.0),),
         guess=(1.0,),
         rate=(0.0,),
+        old_positions=((1.0,),),
     )
 
 
@@ -44,6 +53,7 @@ def euler_rule(h: float) -> IntegrationRule:
         new_state=((1.0, 0.0, 0.0), (1 / h, -1 / h, 0.0)),
         guess=(1.0, h),
         rate=(0.0, 1.0),
+        old_positions=((1.0, 0.0), (1.0, -h)),
     )
 
 
@@ -56,6 +66,7 @@ def bdf2_rule(h: float) -> IntegrationRule:
         guess=(3.0, -3.0, 1.0),
         rate=(1.5 / h, -2 / h, 0.5 / h),
         new_state=((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0)),
+        old_positions=((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)),
     )
 
 

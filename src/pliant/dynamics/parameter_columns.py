@@ -26,10 +26,18 @@ def implicit_columns(model: Any, t: Any) -> Array:
         eq,
         eq.parameter_jacobian(t.q, t.u, eq.variables.other_names),
         t.coefficients,
-        combine(model.rule.velocity, [t.q, *parts]),
+        lambda: _implicit_momentum(model, t, parts),
         lambda: _unit_viscous_force(model, t, parts),
         friction,
     )
+
+
+def _implicit_momentum(model: Any, t: Any, parts: Sequence[Array]) -> Array:
+    """Return the mass matrix times the velocity (n_dofs,) [kg m/s] at the end of a step."""
+    velocity = model.rule.velocity
+    momentum = model.equations.mass_times(t.coefficients, combine(velocity, [t.q, *parts]))
+    liquids = model.liquids_after(parts, np.array(velocity))
+    return sum((liquid.gradient(t.q) for liquid in liquids), momentum)
 
 
 def _unit_viscous_force(model: Any, t: Any, parts: Sequence[Array]) -> Array:
@@ -53,14 +61,18 @@ def semi_implicit_columns(model: Any, t: Any) -> Array:
         q, t.u, t.w, names, stiff_only=True
     )
     viscous = lambda: eq.body.viscous_jvp(q, q, t.w, model.viscous_moduli(t.coefficients, 1.0))
-    return h * _force_columns(eq, forces, t.coefficients, t.w, viscous, friction)
+    momentum = lambda: sum(
+        (liquid.mass_times(t.w) for liquid in model.liquids_at(q, v)),
+        eq.mass_times(t.coefficients, t.w),
+    )
+    return h * _force_columns(eq, forces, t.coefficients, momentum, viscous, friction)
 
 
 def _force_columns(
     eq: Equations,
     potentials: Array,
     coefficients: ModelCoefficients,
-    velocity: Array,
+    momentum: Callable[[], Array],
     unit_viscous_force: Callable[[], Array],
     friction: Callable[[Any, str], Array],
 ) -> Array:
@@ -72,7 +84,7 @@ def _force_columns(
         if group == "gravity":
             out[:, j] -= eq.unit_weight(coefficients.fields, key)
         elif name == "damping.mass":
-            out[:, j] += eq.mass_times(coefficients, velocity)
+            out[:, j] += momentum()
         elif name == "damping.stiffness":
             out[:, j] += unit_viscous_force()
         for owner, dissipation in eq.frictions:

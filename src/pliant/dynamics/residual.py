@@ -132,7 +132,20 @@ class ImplicitResidual:
                 for size in (1.0, 3.0)
             ):
                 seen |= np.repeat(potential.weights.getnnz(axis=0) > 0, eq.body.dim)
+        for wall in self._liquid_walls:
+            seen[wall] = True
         return seen[eq.free]
+
+    @cached_property
+    def _liquid_walls(self) -> list[Array]:
+        """The free unknowns of the wall of each liquid with inertia, which couples all of them."""
+        eq = self.model.equations
+        if self.model.inertia[0] == 0.0:
+            return []
+        return [
+            np.flatnonzero(np.repeat(liquid.fractions != 0.0, eq.body.dim) & ~eq.held)
+            for liquid in eq.liquids
+        ]
 
     @cached_property
     def new_pattern(self) -> SparsityPattern:
@@ -190,12 +203,32 @@ class ImplicitResidual:
         places = [self._mass[:2]]
         places += [self._cells[:2]] if self._damped else []
         places += [slide[:2] for slide in self._dissipation_entries]
+        places += self._liquid_entries
         rows, cols = (np.concatenate(part) for part in zip(*places, strict=True))
         return (
             unique_pattern(rows, cols, self.n_free)
             if any(self.used)
             else SparsityPattern(rows=rows[:0], cols=cols[:0])
         )
+
+    @cached_property
+    def _liquid_entries(self) -> list[tuple[Array, Array]]:
+        """The rows and columns of all entries between the unknowns of the wall of each liquid."""
+        found = [self._free_index[wall] for wall in self._liquid_walls]
+        return [(np.repeat(wall, len(wall)), np.tile(wall, len(wall))) for wall in found]
+
+    def _add_liquids(self, t: ImplicitTape, parts: list[Array], out: Array) -> None:
+        """Add the derivative of the inertia of liquids by each part of the state."""
+        model, n = self.model, self.model.equations.n_dofs
+        liquids = model.liquids_after(parts)
+        for liquid, wall, places in zip(
+            liquids, self._liquid_walls, self._liquid_entries, strict=True
+        ):
+            where, units = self.old_pattern.find(*places), np.zeros((n, len(wall)))
+            units[wall, np.arange(len(wall))] = 1.0
+            for values, column in zip(out, np.transpose(model.rule.old_positions), strict=True):
+                changes = [share * units for share in column]
+                values[where] += liquid.olds_jvp(t.q, changes)[wall].ravel()
 
     @cached_property
     def _free_index(self) -> Array:
@@ -291,6 +324,7 @@ class ImplicitResidual:
             out[0] += np.bincount(
                 where, share * dissipation.mixed_hessian(new, old, model.dt).ravel()[source], n
             )
+        self._add_liquids(t, parts, out)
         return out
 
     # By the controls

@@ -12,6 +12,7 @@ import numpy as np
 from pliant.bodies import DampedSecondOrderBody, require_protocol
 from pliant.core import Array, HessianVector, InputError, Linearization, Step, map_columns
 from pliant.dynamics.equations import Equations
+from pliant.dynamics.integration_rules import combine
 
 
 def step_hessian_vector(model: Any, step: Step, x_bar: Array, lin: Linearization) -> HessianVector:
@@ -40,6 +41,11 @@ def step_hessian_vector(model: Any, step: Step, x_bar: Array, lin: Linearization
         body_q, by_x = map_columns(
             lambda dq, dx: _body_second_derivative(eq, model.rule.velocity, t, y, dq, dx), dq, dx
         )
+        if eq.liquids:
+            liquid_q, liquid_x = map_columns(
+                lambda dq, dx: _liquid_second_derivative(model, t, y, dq, dx), dq, dx
+            )
+            body_q, by_x = body_q + liquid_q, by_x + liquid_x
         by_q = body_q + eq.potential_stiffness_derivative(t.q, t.u, y, dq) + mixed_hessian @ du
         by_u = mixed_hessian.T @ dq + control_hessian @ du
         dy = np.zeros_like(by_q)
@@ -48,6 +54,23 @@ def step_hessian_vector(model: Any, step: Step, x_bar: Array, lin: Linearization
         return by_x + vjp_x, by_u + vjp_u
 
     return apply
+
+
+def _liquid_second_derivative(
+    model: Any, t: Any, y: Array, dq: Array, dx: Array
+) -> tuple[Array, Array]:
+    """Return the contribution of the inertia of liquids, as `_body_second_derivative`."""
+    parts, dparts = (np.split(vector, len(model.rule.parts)) for vector in (t.x, dx))
+    by_q, by_x, olds = (
+        np.zeros_like(dq),
+        np.zeros_like(dx),
+        [combine(row, dparts) for row in model.rule.old_positions],
+    )
+    for liquid in model.liquids_after(parts):
+        liquid_q, by_olds = liquid.second_derivative(t.q, y, dq, olds)
+        by_q += liquid_q
+        by_x += np.concatenate(model.by_parts(by_olds))
+    return by_q, by_x
 
 
 def _body_second_derivative(

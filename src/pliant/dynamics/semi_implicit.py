@@ -36,6 +36,7 @@ from pliant.core import (
 from pliant.dynamics.cell_sums import CellSums
 from pliant.dynamics.equations import ModelCoefficients
 from pliant.dynamics.implicit import Quasistatic
+from pliant.dynamics.liquid_steps import SemiImplicitLiquid
 from pliant.dynamics.parameter_columns import semi_implicit_columns
 from pliant.dynamics.robot_model import RobotModel
 from pliant.dynamics.semi_implicit_jacobian import StateJacobian
@@ -138,7 +139,8 @@ class SemiImplicit(RobotModel):
         forces, blocks = self._body.gradient_and_stiffness(
             q, coefficients.fields, self.robot.damping.stiffness / h
         )
-        solve = self._factor(coefficients, blocks, q, v, u)
+        liquids = self.liquids_at(q, v)
+        solve = self._factor(coefficients, blocks, q, v, u, liquids)
         if solve is None:
             return Step(
                 x,
@@ -149,7 +151,11 @@ class SemiImplicit(RobotModel):
                     "use ImplicitEuler.",
                 ),
             )
-        w[eq.free] = solve(-self._residual(coefficients, forces, q, v, w, u)[eq.free])
+        g = self._residual(coefficients, forces, q, v, w, u)
+        for liquid in liquids:
+            difference = (1.0 + h * self.robot.damping.mass) * w - v
+            g += liquid.mass_times(difference) + liquid.convective_impulse
+        w[eq.free] = solve(-g[eq.free])
         new = np.concatenate([q + h * w, w])
         status = Status(iterations=1)
         if not np.all(np.isfinite(new)):
@@ -191,8 +197,8 @@ class SemiImplicit(RobotModel):
         w: Array,
         u: Array,
     ) -> Array:
-        """Return g(w) [kg m/s], linear in w; `internal` is the gradient of the body's energy at
-        q."""
+        """Return g(w) [kg m/s], linear in w, with liquids that have the volume at rest; `internal`
+        is the gradient of the body's energy at q."""
         eq, h = self.equations, self.dt
         forces = internal + eq.gradient(q, u) - coefficients.external_force
         if not w.any():
@@ -235,8 +241,22 @@ class SemiImplicit(RobotModel):
     def _points(self, dissipation: Any, y: Array) -> Array:
         return dissipation.weights @ y.reshape(-1, self.equations.body.dim)
 
+    def liquids_at(self, q: Array, v: Array) -> list[SemiImplicitLiquid]:
+        """Return the inertia of each liquid in a step from a state."""
+        damping = self.robot.damping.mass
+        return [
+            SemiImplicitLiquid(inertia=liquid, q=q, v=v, dt=self.dt, damping=damping)
+            for liquid in self.equations.liquids
+        ]
+
     def _factor(
-        self, coefficients: ModelCoefficients, blocks: Array, q: Array, v: Array, u: Array
+        self,
+        coefficients: ModelCoefficients,
+        blocks: Array,
+        q: Array,
+        v: Array,
+        u: Array,
+        liquids: list[SemiImplicitLiquid],
     ) -> linalg.Solve | None:
         """Return the solve with A, or None; `blocks` are those of (h K + D) / h of the body."""
         eq, h = self.equations, self.dt
@@ -247,11 +267,17 @@ class SemiImplicit(RobotModel):
             h * dissipation.viscosity(self._points(dissipation, q), self._points(dissipation, v))
             for dissipation in eq.dissipations
         ]
-        values = eq.tangent.values(
-            h**2 * blocks, (1.0 + h * self.robot.damping.mass) * coefficients.pair_mass, points
-        )
+        pair_mass = (1.0 + h * self.robot.damping.mass) * coefficients.pair_mass
         columns, weights = eq.rank_one_columns(q, u, stiff_only=True)
-        return eq.tangent.factor(values, columns, h**2 * weights)
+        weights = h**2 * weights
+        if liquids:
+            parts = [liquid.hessian() for liquid in liquids]
+            pair_mass = pair_mass + eq.liquid_pair_mass([part[0] for part in parts])
+            columns = np.concatenate([columns, *(part[1] for part in parts)], axis=1)
+            weights = np.concatenate([weights, *(part[2] for part in parts)])
+        return eq.tangent.factor(
+            eq.tangent.values(h**2 * blocks, pair_mass, points), columns, weights
+        )
 
     # Derivatives
 
@@ -286,6 +312,7 @@ class SemiImplicit(RobotModel):
             v=v,
             u=t.u,
             w=t.w,
+            liquids=[liquid.derivative(t.w) for liquid in self.liquids_at(q, v)],
         )
 
     def pullback(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]:
@@ -352,11 +379,14 @@ class SemiImplicit(RobotModel):
 
     def _frozen_response(self, t: SemiImplicitTape, dx: Array) -> Array:
         eq, h = self.equations, self.dt
-        q, (dq, dv) = t.x[: eq.n_dofs], np.split(dx, 2)
+        (q, v), (dq, dv) = np.split(t.x, 2), np.split(dx, 2)
         restoring = self._sparse_columns_product(
             eq.body.stiffness(q, t.coefficients.fields), dq
         ) + eq.potential_stiffness_times(q, t.u, dq, stiff_only=True)
-        out = self._state_change(h * restoring - eq.mass_times(t.coefficients, dv), t)[eq.n_dofs :]
+        dg = h * restoring - eq.mass_times(t.coefficients, dv)
+        for liquid in self.liquids_at(q, v):
+            dg -= liquid.mass_times(dv)
+        out = self._state_change(dg, t)[eq.n_dofs :]
         out[eq.free] -= dv[eq.free]
         return out
 

@@ -1,6 +1,6 @@
 """The derivative of the residual of a semi-implicit step by its initial state."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,7 @@ from pliant.bodies.body import CellMatrices, PartialCellsBody
 from pliant.core import Array, map_columns
 from pliant.dynamics.cell_sums import CellSums
 from pliant.dynamics.equations import Equations, ModelCoefficients
+from pliant.dynamics.liquid_steps import LiquidImpulseDerivative
 
 CELLS_AT_ONCE = 96  # their matrices stay in the cache
 MAX_MATRIX_FREE_COLUMNS = 4  # for more columns a sparse matrix of the body is faster
@@ -32,15 +33,19 @@ class StateJacobian:
     v: Array  # (n_dofs,) [m/s] old velocities
     u: Array
     w: Array  # (n_dofs,) [m/s] new velocities
+    liquids: Sequence[LiquidImpulseDerivative]
 
     def jvp(self, dq: Array, dv: Array) -> Array:
         """Return the change (n_dofs, k) [kg m/s] of the residual."""
         eq, h, held = self.equations, self.dt, self._held(dq)
+        slower = dv + self._inertia * held
         out = (
             self._body_product(dq)
             + h * eq.potential_stiffness_times(self.q, self.u, dq)
-            - eq.mass_times(self.coefficients, dv + self._inertia * held)
+            - eq.mass_times(self.coefficients, slower)
         )
+        for liquid in self.liquids:
+            out += liquid.jvp(dq, dv) - liquid.impulse.mass_times(slower)
         out += (
             h * h * eq.potential_stiffness_derivative(self.q, self.u, self.w, dq, stiff_only=True)
         )
@@ -61,10 +66,15 @@ class StateJacobian:
         )
         dq += h * h * eq.potential_stiffness_derivative(self.q, self.u, self.w, y, stiff_only=True)
         dv = -eq.mass_times(self.coefficients, y)
+        for liquid in self.liquids:
+            dv -= liquid.impulse.mass_times(y)
         held = (
             h * eq.potential_stiffness_times(self.q, self.u, y, stiff_only=True)
             - self._inertia * dv
         )
+        for liquid in self.liquids:
+            by_q, by_v = liquid.vjp(y)
+            dq, dv = dq + by_q, dv + by_v
         for dissipation, by_q, by_v, D in self._dissipations:
             at = self._points(dissipation, y)
             dq += h * self._scatter(dissipation, np.swapaxes(by_q, 1, 2) @ at)
