@@ -25,6 +25,10 @@ class Schedule:
         units = -(-length // self.tapes)
         return self.tapes * (binomial_split(units, free) if self.binomial else 1)
 
+    def kept_states(self, steps: int) -> int:
+        """Return the most states that a sweep over `steps` keeps in addition to the first one."""
+        return min(self.slots, -(-steps // self.tapes) - 1)
+
 
 def uniform_schedule(steps: int) -> Schedule:
     """Return the schedule with about sqrt(steps) segments of sqrt(steps) steps."""

@@ -113,7 +113,8 @@ class WalkerScene:
         n, m = self.positions.size, self.count**2
 
         def observe(x: Array) -> Array:
-            means = x[: 2 * n].reshape(2, len(GROUPS), m, 2).mean(axis=2)
+            # a product with ones is faster than a mean over an inner axis
+            means = np.ones(m) @ x[: 2 * n].reshape(2, len(GROUPS), m, 2) / m
             means[0] -= self.centres
             return np.concatenate([means[0], means[1]], axis=1).ravel() / SCALES
 
@@ -121,7 +122,7 @@ class WalkerScene:
             by_means = (y_bar / SCALES / m).reshape(len(GROUPS), 2, 2)
             out = np.zeros(model.space.size)
             rows = out[: 2 * n].reshape(2, len(GROUPS), m, 2)
-            rows += by_means.transpose(1, 0, 2)[:, :, None]
+            rows[...] = np.ones((m, 1)) @ by_means.transpose(1, 0, 2)[:, :, None]
             return out
 
         return UserObserver(size=SCALES.size, function=observe, vjp_function=vjp)

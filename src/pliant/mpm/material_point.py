@@ -60,6 +60,7 @@ from pliant.mpm.particle_model import (
 from pliant.mpm.particles import Particles, extreme_particles
 from pliant.mpm.reference_grid import ReferenceGrid
 from pliant.mpm.substeps import LEFT_GRID, ParticleCoefficients, Substeps, inversion_text
+from pliant.mpm.tape_memory import TapeMemory
 from pliant.mpm.total_substeps import TRAVELLED, TotalSubsteps
 from pliant.robot import Robot
 from pliant.robot.actuation import for_each_actuator
@@ -85,7 +86,7 @@ class MaterialPointTape:
     coefficients: ParticleCoefficients
     # of the updated Lagrangian transfer; of the other, the nodes that may touch each obstacle
     region: "GridBox | list[Array]"
-    stored: list[Any]  # the tapes of all substeps if the model stores them, else empty
+    stored: "Substeps | TotalSubsteps | None"  # with their tapes, if the model stores them
 
 
 class ParticleFields(NamedTuple):
@@ -397,6 +398,10 @@ class MaterialPoint:
         return found
 
     @cached_property
+    def tape_memory(self) -> TapeMemory:
+        return TapeMemory()
+
+    @cached_property
     def _kept_coefficients(self) -> dict[bytes, ParticleCoefficients]:
         """The last coefficients by their parameters: all steps of a simulation have the same."""
         return {}
@@ -509,6 +514,24 @@ class MaterialPoint:
         return rows
 
     @cached_property
+    def stress_by_control(self) -> sp.csr_matrix:
+        """The derivative (n_rows * dim^2, n_controls) of the actuators' stress, row after row, by
+        the controls."""
+        size, rows, columns, values = self.dim**2, [], [], []
+        for (particles, S), part in self.stresses:
+            own = size * self.stress_rows[particles][:, None] + np.arange(size)
+            rows.append(own.ravel())
+            columns.append(np.full(own.size, part.start))
+            values.append(np.tile(S.ravel(), len(particles)))
+        shape = (size * (self.stress_rows.max(initial=-1) + 1), self.n_controls)
+        if not rows:
+            return sp.csr_matrix(shape)
+        entries = np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))
+        made = sp.csr_matrix(entries, shape)
+        made.eliminate_zeros()
+        return made
+
+    @cached_property
     def particle_potentials(self) -> list[ParticleForce]:
         return particle_potentials(self.robot, self.body, valid_names(self.design))
 
@@ -590,7 +613,7 @@ class MaterialPoint:
             u=u.copy(),
             coefficients=coefficients,
             region=substeps.box if isinstance(substeps, Substeps) else substeps.candidates,
-            stored=substeps.tapes if self.store_substeps else [],
+            stored=substeps if self.store_substeps else None,
         )
         if self.is_total:
             return Step(new, Status(text="done", iterations=self.substeps), tape)
@@ -717,15 +740,11 @@ class MaterialPoint:
     def taped_substeps(self, step: Step) -> Substeps | TotalSubsteps:
         """Return the substeps of a step, for its adjoint."""
         t: MaterialPointTape = step.tape
-        made: Substeps | TotalSubsteps
+        if t.stored is not None:
+            return t.stored
         if isinstance(t.region, GridBox):
-            made = Substeps(model=self, coefficients=t.coefficients, u=t.u, box=t.region)
-        else:
-            made = TotalSubsteps(
-                model=self, coefficients=t.coefficients, u=t.u, candidates=t.region
-            )
-        made.tapes = list(t.stored)
-        return made
+            return Substeps(model=self, coefficients=t.coefficients, u=t.u, box=t.region)
+        return TotalSubsteps(model=self, coefficients=t.coefficients, u=t.u, candidates=t.region)
 
     def peak_bytes(self, step: Step) -> int:
         """Return a bound [bytes] on the memory of states, grids and gradient in `pullback`."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,20 +9,9 @@ import numpy as np
 from pliant.bodies import MaterialFields
 from pliant.checkpointing import Schedule, reverse_sweep
 from pliant.core import Array
-from pliant.mpm.grid import (
-    Bins,
-    BoundaryConditions,
-    GridBox,
-    ParticleData,
-    SubstepParameters,
-    clear,
-    empty_bins,
-    sort_particles,
-    update_grid,
-    update_grid_vjp,
-)
+from pliant.mpm.grid import BoundaryConditions, GridBox, ParticleData, SubstepParameters
 from pliant.mpm.particle_forces import ParticleForce, parameter_gradient
-from pliant.mpm.transfer import compiled_transfers
+from pliant.mpm.substep_loops import Bars, SubstepTapes, TapeLayout, compiled_loops
 
 if TYPE_CHECKING:
     from pliant.mpm.material_point import MaterialPoint
@@ -51,20 +39,14 @@ def stress_of_actuators(
 ) -> Array:
     """Return the actuators' stress [Pa] in the material frame, a row of dim^2 numbers for each
     particle with an actuator."""
-    rows = model.stress_rows
-    out = np.zeros((rows.max(initial=-1) + 1, model.dim**2), model.precision)
-    for (particles, S), part in model.stresses:
-        out[rows[particles]] += (coefficients.strengths * u)[part][0] * S.ravel()
-    return out
+    stress = model.stress_by_control @ (coefficients.strengths * u)
+    return stress.astype(model.precision, copy=False).reshape(-1, model.dim**2)
 
 
 def gradient_by_stress(model: "MaterialPoint", by_stress: Array) -> Array:
     """Return the gradient (n_controls,) by the strength times the control of each actuator that
     acts by stress, from that by the rows of `stress_of_actuators`."""
-    out, rows = np.zeros(model.n_controls), model.stress_rows
-    for (particles, S), part in model.stresses:
-        out[part] += float(np.sum(by_stress[rows[particles]] @ S.ravel()))
-    return out
+    return model.stress_by_control.T @ by_stress.ravel().astype(float, copy=False)
 
 
 def gradient_by_parameters(
@@ -106,11 +88,6 @@ def gradient_by_parameters(
     )
 
 
-def empty_like(state: Sequence[Array]) -> list[Array]:
-    """Return arrays without values for another state."""
-    return [np.empty_like(part) for part in state]
-
-
 def blow_up_text(substep: int, most: int) -> str:
     return (
         f"The motion blew up by substep {substep + 1} of {most}: a particle's state is not "
@@ -137,18 +114,11 @@ class Substeps:
 
     def __post_init__(self) -> None:
         model, box = self.model, self.box
-        self.parameters, self.transfers, self.particles = (
-            self.coefficients.substep,
-            compiled_transfers(model.dim),
-            self.coefficients.particle_data,
-        )
+        self.loops = compiled_loops(model.dim)
         self.conditions: BoundaryConditions = model.boundaries.on(box, self.coefficients.friction)
-        self.tapes: list[TapedSubstep] = []
-        self.active_stress, self.load = (
-            stress_of_actuators(model, self.coefficients, self.u),
-            model.load.reshape(-1, model.dim).astype(model.precision),
-        )
-        self.forced = bool(self.coefficients.forces) or bool(self.load.any())
+        self.tapes: SubstepTapes | None = None
+        self.active_stress = stress_of_actuators(model, self.coefficients, self.u)
+        self.forced = bool(self.coefficients.forces) or bool(model.load.any())
 
     def _force(self, position: Array) -> Array:
         """Return the forces (n, dim) [N] of cables and loads on the particles; empty without
@@ -156,66 +126,74 @@ class Substeps:
         model = self.model
         if not self.forced:
             return np.zeros((0, model.dim), model.precision)
-        out = self.load.copy()
+        out = model.load.reshape(-1, model.dim).astype(model.precision)
         for actuator in self.coefficients.forces:
             actuator.add_force(position, self.u, out)
         return out
 
     def arrays(self, x: Array) -> list[Array]:
         """Return copies of position, velocity, affine field and F, one row per particle."""
+        return [part.copy() for part in self._rows(x)]
+
+    def _rows(self, x: Array) -> list[Array]:
+        """Return position, velocity, affine field and F, one row per particle, in the precision of
+        the loops."""
         space, n = self.model.space, self.model.body.n_particles
-        return [
-            part.astype(self.model.precision).reshape(n, -1)
-            for part in np.split(np.asarray(x), space.starts[1:-1])
-        ]
+        parts = np.split(np.asarray(x), space.starts[1:-1])
+        return [part.astype(self.model.precision, copy=False).reshape(n, -1) for part in parts]
 
-    def _substep(self, taped: "TapedSubstep", new: list[Array]) -> str:
-        """Write the state after a substep to `new`, which may be the state before it. Return the
-        reason of a failure, or "". The grid keeps the velocities that the particles interpolate,
-        and the bins the order of the particles."""
-        parameters, box = self.parameters, self.box
-        state, grid, bins = taped.state, taped.grid, taped.bins
-        if not sort_particles(state[0], box, parameters.dim, 1.0 / parameters.h, bins):
-            return LEFT_GRID if np.all(np.isfinite(state[0])) else "blew up"
-        clear(grid, box, bins)
-        self.transfers.to_grid(
-            parameters,
-            self.particles,
-            box,
-            bins,
-            grid,
-            *state,
-            self.active_stress,
-            self._force(state[0]),
+    def _layout(self, count: int) -> TapeLayout:
+        model = self.model
+        return TapeLayout(
+            count=count,
+            dim=model.dim,
+            particles=model.body.n_particles,
+            box=self.box,
+            conditions=self.conditions,
+            precision=model.precision,
         )
-        update_grid(parameters, box, bins, self.conditions, grid, taped.before)
-        self.transfers.to_particles(parameters, box, bins, grid, state[0], state[3], *new)
-        return ""
 
-    def _empty_tape(self, state: list[Array]) -> "TapedSubstep":
-        """Return the memory for a substep from a state."""
-        box, precision = self.box, self.model.precision
-        return TapedSubstep(
-            state=state,
-            grid=np.zeros((box.nx * box.ny * box.nz, 4), precision),
-            before=np.zeros((len(self.conditions.node), 3), precision),
-            bins=empty_bins(self.model.body.n_particles, box),
-        )
+    def _empty_tapes(self, count: int) -> SubstepTapes:
+        """Return memory for `count` substeps, while this object exists."""
+        layout = self._layout(count)
+        return layout.tapes(self.model.tape_memory.block(layout.n_bytes, self))
+
+    def _constants(self) -> tuple:
+        """Return the first arguments of the compiled loops."""
+        coefficients = self.coefficients
+        return coefficients.substep, coefficients.particle_data, self.box, self.conditions
+
+    def _spans(self, first: int, last: int) -> list[tuple[int, int]]:
+        """Return the substeps that a compiled loop takes at once: all of them, or single ones under
+        forces that depend on the particles' positions."""
+        return [(s, s + 1) for s in range(first, last)] if self.forced else [(first, last)]
+
+    def _advance(self, tapes: SubstepTapes, state: Sequence[Array], count: int) -> int:
+        """Simulate `count` substeps from a state on tapes. Return the number of the one in which a
+        particle leaves the grid, or `count`."""
+        for target, part in zip(tapes.state(0), state, strict=True):
+            target[...] = part
+        for first, last in self._spans(0, count):
+            force = self._force(tapes.position[first % len(tapes.position)])
+            reached = self.loops.advance(
+                *self._constants(), tapes, self.active_stress, force, first, last
+            )
+            if reached < last:
+                return reached
+        return count
 
     def forward(self, x: Array) -> tuple[Array, str]:
         """Return the state after all substeps, and the reason of a failure (else empty). They are
         taped if the model stores them."""
-        state, most, stores = self.arrays(x), self.model.substeps, self.model.store_substeps
-        taped, self.tapes = self._empty_tape(state), []
-        for s in range(most):
-            new = empty_like(state) if stores else state
-            failed = self._substep(taped, new)
-            if failed:
-                return x, failed if failed == LEFT_GRID else blow_up_text(s, most)
-            if stores:
-                self.tapes.append(taped)
-                taped = self._empty_tape(new)
-        result = np.concatenate([part.ravel() for part in taped.state], dtype=float)
+        most, stores = self.model.substeps, self.model.store_substeps
+        tapes = self._empty_tapes(most if stores else 0)
+        reached = self._advance(tapes, self._rows(x), most)
+        state = tapes.state(reached if stores else 0)
+        if reached < most:
+            finite = all(np.all(np.isfinite(part)) for part in state[:1])
+            return x, LEFT_GRID if finite else blow_up_text(reached, most)
+        self.tapes = tapes if stores else None
+        result = np.concatenate([part.ravel() for part in state], dtype=float)
         return (result, "") if np.all(np.isfinite(result)) else (x, blow_up_text(most - 1, most))
 
     def backward(self, x: Array, x_bar: Array) -> tuple[Array, Array, Array]:
@@ -224,178 +202,129 @@ class Substeps:
         model, out = self.model, self.gradient(x_bar)
 
         def advance(k: int, goal: int, state: list[Array]) -> list[Array]:
-            taped = self._empty_tape([part.copy() for part in state])
-            for _ in range(k, goal):
-                self._substep(taped, taped.state)
-            return taped.state
+            self._advance(single, state, goal - k)
+            return [part.copy() for part in single.state(0)]
 
         def adjoint(k: int, end: int, state: list[Array], states_kept: int) -> None:
-            stored = model.store_substeps
-            self.adjoint(self.tapes if stored else self.tape_substeps(state, end - k), out)
+            self.adjoint(self.tape_substeps(state, end - k), out)
 
-        reverse_sweep(model.substeps, self.schedule(out)[0], self.arrays(x), advance, adjoint)
+        if model.store_substeps and self.tapes is not None:
+            self.adjoint(self.tapes, out)
+        else:
+            schedule = self.schedule(out)[0]
+            single, self.tapes = self._empty_tapes(0), self._empty_tapes(schedule.tapes)
+            reverse_sweep(model.substeps, schedule, self._rows(x), advance, adjoint)
         return out.state(), self._by_controls(out), self._by_params(out)
 
     def schedule(self, out: "Gradient") -> tuple[Schedule, int]:
         """Return the checkpoint schedule, and a bound [bytes] on the memory of states, grids and
         gradient."""
-        model, bytes_each = self.model, np.dtype(self.model.precision).itemsize
-        size, grid = (
-            bytes_each * model.space.size,
-            bytes_each * 4 * self.box.nx * self.box.ny * self.box.nz,
-        )
-        order = sum(part.nbytes for part in empty_bins(model.body.n_particles, self.box))
-        tape = size + grid + bytes_each * 3 * len(self.conditions.node) + order
-        always = (
-            out.nbytes + tape + grid + 2 * size
-        )  # three states: the first, the advanced one and its start; two grids
-        schedule = model.schedule(tape, size, always)
-        return schedule, always + schedule.slots * size + schedule.tapes * tape
+        bytes_each = np.dtype(self.model.precision).itemsize
+        size, tape = bytes_each * self.model.space.size, self._layout(0).n_bytes
+        grid = 4 * bytes_each * self.box.nx * self.box.ny * self.box.nz
+        # besides the tapes and the kept states: the state after the tapes, and the one that is
+        # simulated without a tape, with its grid, and a copy of it
+        always = out.nbytes + grid + tape + 2 * size
+        schedule = self.model.schedule(tape, size, always)
+        kept = schedule.kept_states(self.model.substeps)
+        return schedule, always + kept * size + schedule.tapes * tape
 
     def gradient(self, x_bar: Array) -> "Gradient":
         """Return the gradient before the reverse sweep: only x_bar, the rest is zero."""
-        n, differentiates_moduli = (
-            self.model.body.n_particles,
-            any(name.endswith((".E", ".nu")) for name in self.model.design),
-        )
-        by_masses = bool(self.model.design)
-        zeros = [
-            np.zeros(n * part)
-            for part in (by_masses, by_masses, differentiates_moduli, differentiates_moduli)
-        ]
-        return Gradient(
-            bars=self.arrays(x_bar),
-            particles=zeros,
+        model, n = self.model, self.model.body.n_particles
+        by_moduli = n * any(name.endswith((".E", ".nu")) for name in model.design)
+        by_mass = n * bool(model.design)
+        position, velocity, affine, deformation = self.arrays(x_bar)
+        bars = Bars(
+            position=position,
+            velocity=velocity,
+            affine=affine,
+            deformation=deformation,
             friction=np.zeros(len(self.conditions.kind)),
             planes=np.zeros((self.box.nx, 4)),
-            viscosity=np.zeros(n * ("damping.stiffness" in self.model.design)),
-            forces=dict.fromkeys(self.model.force_parameters, 0.0),
             active_stress=np.zeros_like(self.active_stress),
-            controls=np.zeros(self.model.n_controls),
+            force=np.zeros((n * self.forced, model.dim), model.precision),
+            mass=np.zeros(by_mass),
+            volume=np.zeros(by_mass),
+            E=np.zeros(by_moduli),
+            nu=np.zeros(by_moduli),
+            viscosity=np.zeros(n * ("damping.stiffness" in model.design)),
+        )
+        return Gradient(
+            bars=bars,
+            forces=dict.fromkeys(model.force_parameters, 0.0),
+            controls=np.zeros(model.n_controls),
         )
 
-    def tape_substeps(self, state: list[Array], count: int) -> list["TapedSubstep"]:
-        """Tape `count` substeps from a state: the state before each and its grid. It overwrites the
-        last tapes."""
-        self.tapes += [self._empty_tape(empty_like(state)) for _ in range(count - len(self.tapes))]
-        tapes = self.tapes[:count]
-        for target, part in zip(tapes[0].state, state, strict=True):
-            target[...] = part
-        for taped, later in pairwise([*tapes, self._empty_tape(empty_like(state))]):
-            self._substep(taped, later.state)
-        return tapes
+    def tape_substeps(self, state: Sequence[Array], count: int) -> SubstepTapes:
+        """Tape `count` substeps from a state. It overwrites the last tapes, which have room."""
+        if self.tapes is None:
+            self.tapes = self._empty_tapes(count)
+        self._advance(self.tapes, state, count)
+        return self.tapes.first(count)
 
-    def adjoint(self, tapes: list["TapedSubstep"], out: "Gradient") -> None:
+    def adjoint(self, tapes: SubstepTapes, out: "Gradient") -> None:
         """Apply the adjoint of taped substeps, the last first."""
-        grid_bar = np.zeros_like(tapes[0].grid)
-        for substep in reversed(tapes):
-            self._substep_vjp(substep, grid_bar, out)
+        grid_bar = np.empty_like(tapes.grid[0])
+        for first, last in reversed(self._spans(0, len(tapes.grid))):
+            position = tapes.position[first]
+            self.loops.adjoint(
+                *self._constants(),
+                tapes,
+                self.active_stress,
+                self._force(position),
+                first,
+                last,
+                grid_bar,
+                out.bars,
+            )
+            if self.forced:
+                self._force_vjp(position, out)
+
+    def _force_vjp(self, position: Array, out: "Gradient") -> None:
+        """Add the gradients by positions, controls and parameters of the forces in a substep."""
+        bars, actuators = out.bars, self.coefficients.forces
+        for actuator in actuators:
+            by_control = actuator.add_vjp(position, self.u, bars.force, bars.position)
+            out.controls[actuator.part] += by_control
+        for name, (k, key) in self.model.force_parameters.items():
+            out.forces[name] += parameter_gradient(actuators[k], key, position, self.u, bars.force)
 
     def _by_controls(self, out: "Gradient") -> Array:
         return out.controls + self.coefficients.strengths * self._by_stress(out)
 
     def _by_stress(self, out: "Gradient") -> Array:
-        return gradient_by_stress(self.model, out.active_stress)
+        return gradient_by_stress(self.model, out.bars.active_stress)
 
     def _by_params(self, out: "Gradient") -> Array:
         n_contacts = len(self.model.robot.contacts)
-        by_contact = np.bincount(self.conditions.owner + 1, out.friction, minlength=n_contacts + 1)
-        *by_velocity, by_decay = out.planes.sum(axis=0)
+        bars, owner = out.bars, self.conditions.owner
+        by_contact = np.bincount(owner + 1, bars.friction, minlength=n_contacts + 1)
+        *by_velocity, by_decay = bars.planes.sum(axis=0)
         return gradient_by_parameters(
             self.model,
             self.coefficients,
-            particles=tuple(out.particles),
+            particles=(bars.mass, bars.volume, bars.E, bars.nu),
             by_friction=by_contact[1:],
             by_gravity_velocity=np.array(by_velocity),
             by_decay=float(by_decay),
-            by_viscosity=float(out.viscosity.sum()),
+            by_viscosity=float(bars.viscosity.sum()),
             by_forces=out.forces,
             by_strength=self.u * self._by_stress(out),
         )
-
-    def _substep_vjp(self, taped: "TapedSubstep", grid_bar: Array, out: "Gradient") -> None:
-        parameters, box, bins = self.parameters, self.box, taped.bins
-        pos, vel, affine, F = taped.state
-        clear(grid_bar, box, bins)
-        self.transfers.to_particles_vjp(
-            parameters, box, bins, taped.grid, grid_bar, pos, F, *out.bars
-        )
-        update_grid_vjp(
-            parameters,
-            box,
-            bins,
-            self.conditions,
-            taped.grid,
-            taped.before,
-            grid_bar,
-            out.friction,
-            out.planes,
-        )
-        force = self._force(pos)
-        bar = np.zeros_like(force)
-        self.transfers.to_grid_vjp(
-            parameters,
-            self.particles,
-            box,
-            bins,
-            grid_bar,
-            pos,
-            vel,
-            affine,
-            F,
-            self.active_stress,
-            force,
-            *out.bars,
-            out.active_stress,
-            bar,
-            *out.particles,
-            out.viscosity,
-        )
-        actuators = self.coefficients.forces
-        for actuator in actuators:
-            out.controls[actuator.part] += actuator.add_vjp(pos, self.u, bar, out.bars[0])
-        for name, (k, key) in self.model.force_parameters.items():
-            out.forces[name] += parameter_gradient(actuators[k], key, pos, self.u, bar)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TapedSubstep:
-    """The data of a substep for its adjoint: the state before it, the order of its particles, the
-    grid after it, and the velocities of boundary nodes before the boundary conditions."""
-
-    state: list[Array]
-    grid: Array
-    before: Array
-    bins: Bins
 
 
 @dataclass(kw_only=True)
 class Gradient:
     """The gradient that a reverse sweep accumulates."""
 
-    bars: list[Array]  # by position, velocity, affine field and F of the current state
-    particles: list[Array]  # by mass, volume, E and nu of each particle; each may be empty
-    friction: Array  # (n_conditions,)
-    planes: Array  # (nx, 4) of each plane of nodes: by gravity's velocity, by the log of the decay
-    viscosity: Array  # (n,) by the stiffness damping, from each particle; may be empty
+    bars: Bars
     forces: dict[str, float]  # by the parameters of actuators that act on a few particles
-    active_stress: Array  # by the rows of the actuators' stress
     controls: Array  # (n_controls,)
 
     @property
     def nbytes(self) -> int:
-        return sum(
-            part.nbytes
-            for part in (
-                *self.bars,
-                *self.particles,
-                self.friction,
-                self.planes,
-                self.viscosity,
-                self.active_stress,
-                self.controls,
-            )
-        )
+        return self.controls.nbytes + sum(part.nbytes for part in self.bars)
 
     def state(self) -> Array:
-        return np.concatenate([part.ravel() for part in self.bars], dtype=float)
+        return np.concatenate([part.ravel() for part in self.bars[:4]], dtype=float)

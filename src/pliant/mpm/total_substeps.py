@@ -243,7 +243,8 @@ class TotalSubsteps:
         tape, grids = size + size // 2, 5 * self.force.nbytes
         always = out.nbytes + grids + tape + 2 * size
         schedule = model.schedule(tape, size, always)
-        return schedule, always + schedule.slots * size + schedule.tapes * tape
+        kept = schedule.kept_states(model.substeps)
+        return schedule, always + kept * size + schedule.tapes * tape
 
     def gradient(self, x_bar: Array) -> NodeGradient:
         """Return the gradient before the reverse sweep: only x_bar, the rest is zero."""
