@@ -22,7 +22,7 @@ SETTINGS: Mapping[str, Setting] = {
     "last_iterations": 30,
     "rate": 5e-3,  # largest change of a weight in an iteration of the first horizon
     "later_rate": 1e-3,  # of the later horizons, which start with a gait
-    "design_rate": 0.03,  # largest change of a material, over half its range
+    "design_rate": 0.06,  # largest change of a material, over half its range
     "clock": 3.0,  # [Hz] that the network sees; 0: none
     "transfer": "updated",
     "workers": 1,  # processes, each of which trains one walker at a time
