@@ -163,17 +163,17 @@ class Substeps:
         coefficients = self.coefficients
         return coefficients.substep, coefficients.particle_data, self.box, self.conditions
 
-    def _spans(self, first: int, last: int) -> list[tuple[int, int]]:
-        """Return the substeps that a compiled loop takes at once: all of them, or single ones under
-        forces that depend on the particles' positions."""
-        return [(s, s + 1) for s in range(first, last)] if self.forced else [(first, last)]
+    def _spans(self, count: int) -> list[tuple[int, int]]:
+        """Return first and last of the substeps that a compiled loop takes at once: all of them, or
+        single ones under forces that depend on the particles' positions."""
+        return [(s, s + 1) for s in range(count)] if self.forced else [(0, count)]
 
     def _advance(self, tapes: SubstepTapes, state: Sequence[Array], count: int) -> int:
         """Simulate `count` substeps from a state on tapes. Return the number of the one in which a
         particle leaves the grid, or `count`."""
         for target, part in zip(tapes.state(0), state, strict=True):
             target[...] = part
-        for first, last in self._spans(0, count):
+        for first, last in self._spans(count):
             force = self._force(tapes.position[first % len(tapes.position)])
             reached = self.loops.advance(
                 *self._constants(), tapes, self.active_stress, force, first, last
@@ -190,7 +190,7 @@ class Substeps:
         reached = self._advance(tapes, self._rows(x), most)
         state = tapes.state(reached if stores else 0)
         if reached < most:
-            finite = all(np.all(np.isfinite(part)) for part in state[:1])
+            finite = np.all(np.isfinite(state[0]))
             return x, LEFT_GRID if finite else blow_up_text(reached, most)
         self.tapes = tapes if stores else None
         result = np.concatenate([part.ravel() for part in state], dtype=float)
@@ -266,7 +266,7 @@ class Substeps:
     def adjoint(self, tapes: SubstepTapes, out: "Gradient") -> None:
         """Apply the adjoint of taped substeps, the last first."""
         grid_bar = np.empty_like(tapes.grid[0])
-        for first, last in reversed(self._spans(0, len(tapes.grid))):
+        for first, last in reversed(self._spans(len(tapes.grid))):
             position = tapes.position[first]
             self.loops.adjoint(
                 *self._constants(),
