@@ -34,6 +34,11 @@ from pliant.planners.inverse_control import (
 )
 from pliant.planners.model_summary import ModelSummary, summarise
 from pliant.planners.newton_planner import newton
+from pliant.planners.nonlinear_horizon import (
+    NonlinearController,
+    NonlinearControllerState,
+    nonlinear_mpc,
+)
 from pliant.planners.plan_result import Iteration, Options, Plan, SearchLog, load_controls
 from pliant.planners.receding_horizon import ControllerState, RecedingHorizonController, mpc
 from pliant.planners.trust_region import project_to_limits
@@ -54,6 +59,8 @@ __all__ = [
     "Iteration",
     "Level",
     "ModelSummary",
+    "NonlinearController",
+    "NonlinearControllerState",
     "Options",
     "Plan",
     "RecedingHorizonController",
@@ -67,6 +74,7 @@ __all__ = [
     "load_controls",
     "mpc",
     "newton",
+    "nonlinear_mpc",
     "plan",
     "plan_refined",
     "plan_with_constraints",
