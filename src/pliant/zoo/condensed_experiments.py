@@ -49,7 +49,7 @@ def experiment(
         size=size,
         takes=takes,
         probe=_make_probe(make_task, probe_share),
-        check_settings=_check_derivatives,
+        check_settings=check_derivatives,
         perform=lambda run: perform(run, make_task(run.settings)),
         settings={
             "derivatives": "linear",
@@ -63,7 +63,7 @@ def experiment(
     )
 
 
-def _check_derivatives(settings: Mapping[str, Setting]) -> None:
+def check_derivatives(settings: Mapping[str, Setting]) -> None:
     """Raise `InputError` if the setting `derivatives` is invalid."""
     names = str(settings["derivatives"]).split()
     if not names or any(name not in DERIVATIVES for name in names):

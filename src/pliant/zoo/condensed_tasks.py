@@ -199,7 +199,7 @@ def plan_reach(
 def prediction_error(task: ReachTask, plan: Plan) -> float | None:
     """Return the largest difference between [Menager2024, eq. 11] and the full step.
 
-    It compares steps along the plan, with W_ea from a step under another control, and is relative
+    It compares steps along the plan, with W_ea from a step under other controls, and is relative
     to the path length. None if the step is not affine in the controls, for example for controls
     that move springs: eq. 11 then holds only at the control of W_ea.
     """
@@ -207,11 +207,11 @@ def prediction_error(task: ReachTask, plan: Plan) -> float | None:
     condensed = Condensed(model=model, effectors=tuple(task.paths))
     if not condensed.affine:
         return None
-    lower, upper = model.control_limits()
     largest = 0.0
     for k in range(0, task.steps, max(1, task.steps // 8)):
         u = plan.controls[k]
-        other = model.step(plan.states[k], 0.5 * (lower + upper), None, k)
+        # a tenth of the way back: a sudden release of a stretched body inverts its cells
+        other = model.step(plan.states[k], 0.9 * u + 0.1 * task.initial_controls, None, k)
         predicted = condensed.predict(other, u)
         actual = condensed.reduction @ model.step(plan.states[k], u, None, k).x
         n = len(actual) // 2
