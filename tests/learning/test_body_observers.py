@@ -155,6 +155,18 @@ def test_relative_axis_beyond_the_dimension_is_an_error(axis, models):
         attach_observer(CentroidObserver(relative_axes=(axis,)), models["FEM"])
 
 
+@pytest.mark.parametrize("axes", [0, None, "x"])
+def test_relative_axes_are_a_list(axes):
+    with pytest.raises(InputError, match="give a list of axes"):
+        CentroidObserver(relative_axes=axes)
+
+
+def test_relative_axes_without_positions_are_an_error(models):
+    observer = CentroidObserver(quantities="velocity", relative_axes=(0,))
+    with pytest.raises(InputError, match="relative axes, but no positions"):
+        attach_observer(observer, models["FEM"])
+
+
 def test_centroid_is_weighted_by_mass():
     layers = pl.Robot(
         shape=pl.geometry.Rectangle(size=(0.1, 0.1)),

@@ -114,7 +114,22 @@ def test_optimisation_ends_at_its_target(method):
         ({"problems": [problem(4, KNOTS), problem(8, KNOTS)]}, "without scenes and knots"),
         ({"periods": ()}, "No period is at most 4 steps"),
         ({"kept": (0.5, 1.5)}, "share of the controls to keep is 1.5"),
+        ({"kept": (0.0,)}, "give one above 0"),
+        ({"kept": 0.5}, "shares of controls are '0.5'"),
         ({"periods": (0,)}, "A period is '0'"),
+        ({"periods": 2}, "periods are '2'"),
+        ({"problems": problem(4)}, "problems are"),
+        ({"problems": [4, 8]}, "A problem is '4'"),
+        ({"problems": [problem(4), problem(8, ("controls", "initial"))]}, "variables controls, "),
+        ({"iterations": 5}, "numbers of iterations are '5'"),
+        ({"iterations": (2, 0)}, "number of iterations is '0'"),
+        ({"methods": ["adam", "adm"]}, "did you mean 'adam'"),
+        ({"target": np.nan}, "target is nan"),
+        ({"checkpoints": "some"}, "checkpoints are 'some'"),
+        ({"checkpoints": -1.0}, "memory limit of the checkpoints is -1"),
+        ({"start": np.zeros(3)}, r"shape \(8,\)"),
+        ({"folder": 3}, "folder is '3'"),
+        ({"resume": True}, "give folder"),
     ],
 )
 def test_growing_horizon_refuses_what_does_not_fit(change, text):
@@ -130,8 +145,25 @@ def test_growing_horizon_refuses_what_does_not_fit(change, text):
         optimise_growing_horizon(**arguments)
 
 
+def test_results_of_a_later_horizon_are_not_overwritten(tmp_path):
+    options = {"methods": "adam", "progress": False, "folder": tmp_path}
+    optimise_growing_horizon([problem(4), problem(8)], iterations=(1, 1), **options)
+    with pytest.raises(InputError, match="8-steps already has an optimisation"):
+        optimise_growing_horizon([problem(2), problem(8)], iterations=(1, 1), **options)
+    assert not (tmp_path / "2-steps").exists()
+
+
+def test_resumption_from_another_start_names_the_first_difference(tmp_path):
+    options = {"methods": "adam", "iterations": (1,), "progress": False, "folder": tmp_path}
+    start = np.zeros(8)
+    optimise_growing_horizon([problem(4)], start=start, **options)
+    start[5] = 0.25
+    with pytest.raises(InputError, match=r"start at entry 5: it has '0\.0', here it is '0\.25'"):
+        optimise_growing_horizon([problem(4)], start=start, resume=True, **options)
+
+
 def test_continuation_that_cannot_be_simulated_is_an_error(monkeypatch):
     task = problem(6)
-    monkeypatch.setattr("pliant.optimisation.growing_horizon._states", lambda *_: None)
+    monkeypatch.setattr("pliant.optimisation.periodic_continuation._states", lambda *_: None)
     with pytest.raises(StepError, match="smaller rate"):
         continue_periodically(task, np.zeros((3, 2)), periods=(1,))

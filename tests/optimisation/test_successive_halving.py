@@ -152,12 +152,50 @@ def test_weights_of_a_closed_loop_are_the_same_in_each_horizon():
     assert found.continued[0][found.best] == pytest.approx(value, rel=1e-12)
 
 
-def test_no_starts_are_an_error():
-    with pytest.raises(InputError, match="There are no starts"):
-        search(starts=[])
+def summed_problem(steps):
+    """Be 5 cm away in each step, so that the value grows with the horizon."""
+    goal = pl.Goal(effector="tip", target=(0.05, 0.0))
+    return pl.Problem(model=model(), steps=steps, terms=[goal])
+
+
+def test_interrupted_search_returns_the_start_with_the_best_continuation():
+    """Values of different horizons say nothing about each other."""
+    calls = []
+
+    def stop(what, done, total):
+        calls.append(done)
+        if len(calls) == 5 * 3 + 3 + 1:  # in the second horizon of the second of three starts
+            raise KeyboardInterrupt
+
+    found = search(problems=[summed_problem(steps) for steps in STEPS], progress=stop)
+    assert found.interrupted
+    assert sorted(map(len, found.trials)) == [1, 1, 1, 2, 2]
+    assert found.best == np.nanargmin(np.fmin(*found.continued))
+    assert found.best != np.argmin([results[-1].value for results in found.trials])
+
+
+@pytest.mark.parametrize(
+    ("starts", "text"),
+    [
+        ([], "There are no starts"),
+        (None, "starts are 'None'"),
+        ([STARTS[0], STARTS[1][:5]], r"Start 1 has shape \(5,\)"),
+        ([STARTS[0], np.full(8, np.nan)], "Start 1 is nan"),
+        (["a"], "Start 0 is 'a'"),
+        ([np.full(8, 9.0)], "outside its bounds"),
+    ],
+)
+def test_wrong_starts_are_an_error_before_the_first_optimisation(starts, text, tmp_path):
+    with pytest.raises(InputError, match=text):
+        search(starts=starts, folder=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_summary_names_the_best_start(whole):
+    assert f"start {whole.best} of 5 starts is the best, with 16 steps" in repr(whole)
 
 
 def test_starts_that_cannot_be_continued_are_an_error(monkeypatch):
-    monkeypatch.setattr("pliant.optimisation.growing_horizon._states", lambda *_: None)
+    monkeypatch.setattr("pliant.optimisation.periodic_continuation._states", lambda *_: None)
     with pytest.raises(StepError, match="2 starts cannot be continued"):
         search(starts=STARTS[:2])

@@ -121,7 +121,11 @@ def test_check_lists_the_measurements(folder):
     assert facts["measurements"] == "2 recordings, 1 static test, 1 held out"
 
 
-def test_an_interrupted_task_is_resumed(folder):
+@pytest.mark.parametrize("first", ["", "fit_first = 1"])
+def test_an_interrupted_task_is_resumed(folder, first):
+    text = (folder / "strip.toml").read_text()
+    (folder / "strip.toml").write_text(text.replace("iterations = 20", f"iterations = 20\n{first}"))
+
     def interrupt(what, done, total):
         if done == 2:
             raise KeyboardInterrupt
@@ -132,6 +136,8 @@ def test_an_interrupted_task_is_resumed(folder):
     resumed = run(experiment, out=folder / "out", quick=True, resume=True, progress=False)
     whole = run(experiment, out=folder / "whole", quick=True, progress=False)
     assert resumed["fit"] == whole["fit"]
+    fit = Fit.load(folder / "whole" / "fit")
+    assert ("with 1 of 3 measurements" in fit.status.text) == bool(first)
 
 
 @pytest.mark.parametrize(
@@ -143,6 +149,8 @@ def test_an_interrupted_task_is_resumed(folder):
         ('{ "body.E" = [1e4', '{ "body.nu" = [1e4', r"task.bounds: There are bounds of 'body.nu'"),
         ("[1e4, 1e5]", "[1e5, 1e6]", "outside its bounds"),
         ("iterations = 20", "iterations = 0", r"task.iterations: This is 0"),
+        ("iterations = 20", "fit_first = 3", "fit_first is '3', but there are 3 measurements"),
+        ("iterations = 20", "fit_first = 1.5", r"task.fit_first: this is 1.5"),
         ("iterations = 20", "tolerance = -1", "The tolerance is -1"),
         ("iterations = 20", 'method = "newton"', "no optimisation method 'newton'"),
         ("iterations = 20", "offset = 0.1", "no key 'offset' here; did you mean 'offsets'"),

@@ -110,9 +110,9 @@ def identify(
         offsets=offsets,
         held_out=held_out,
         terms=terms,
+        fit_first=fit_first,
         workers=workers,
     )
-    _check_first(objective, fit_first)
     with closing(objective):
         found = optimise_fit(
             objective,
@@ -145,6 +145,7 @@ def check_fit(
     offsets: Any = False,
     held_out: Any = (),
     terms: Any = (),
+    fit_first: Any = None,
     workers: int | None = 1,
 ) -> tuple[FitObjective, tuple[MeasuredScene, ...]]:
     """Return the objective of a fit, and the measurements that are held out. The arguments are
@@ -166,6 +167,7 @@ def check_fit(
         workers=workers,
     )
     _check_count(objective, bool(terms))
+    _check_first(objective, fit_first)
     return objective, _scenes(model, others, level, 0.0)
 
 

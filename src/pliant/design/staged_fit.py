@@ -24,6 +24,17 @@ from pliant.progress import Progress
 FIRST_FIT = "first"  # folder of the first fit, in that of the whole one
 
 
+def fit_folders(folder: str | Path) -> tuple[Path, Path]:
+    """Return the folders of the optimisations of a fit: that of all measurements, and that of the
+    first ones."""
+    return Path(folder), Path(folder) / FIRST_FIT
+
+
+def can_be_resumed(folder: str | Path) -> bool:
+    """Return whether a folder has an optimisation of a fit, whether or not it can be read."""
+    return any(OPTIMISATION.exists(part) for part in fit_folders(folder))
+
+
 def optimise_fit(
     objective: FitObjective,
     first: int | None,
@@ -41,13 +52,12 @@ def optimise_fit(
     The simulations of both are counted. The first one ends when the predicted decrease is below the
     noise. If it is interrupted or fails, it is returned.
     """
-    where = None if folder is None else Path(folder)
+    where, inner = (None, None) if folder is None else fit_folders(folder)
     limits: dict[str, Any] = {"iterations": iterations, "seed": seed, "progress": progress}
     if first is None:
         return optimise(
             objective, method, folder=where, resume=resume, tolerance=tolerance, **limits
         )
-    inner = None if where is None else where / FIRST_FIT
     if resume and not (inner is not None and OPTIMISATION.exists(inner)):
         OPTIMISATION.check_folder(where, resume)
     part = FirstMeasurements(objective=objective, count=first)

@@ -9,7 +9,16 @@ import scipy.sparse as sp
 
 from pliant.actuators.muscle import select_cells
 from pliant.bodies import AttachableBody, CellBody, require_protocol
-from pliant.core import Array, Dynamics, InputError, is_integer, nearest, quoted, require_seed
+from pliant.core import (
+    Array,
+    Dynamics,
+    InputError,
+    is_integer,
+    nearest,
+    quoted,
+    require_kind,
+    require_seed,
+)
 from pliant.geometry import Domain
 from pliant.geometry.k_means import k_means
 from pliant.learning.material_points import body_of, cell_masses, centre_weights, state_rows
@@ -64,6 +73,12 @@ class CentroidObserver:
             )
         if self.groups is not None:
             self._check_groups()
+        require_kind(
+            "The relative axes",
+            self.relative_axes,
+            (list, tuple, range, np.ndarray),
+            "give a list of axes, such as [0]",
+        )
         for name in self._chosen or ():
             if name not in QUANTITIES:
                 raise InputError(
@@ -128,6 +143,11 @@ class CentroidObserver:
             raise InputError(
                 "This model has no velocity, so its centroids have positions only; take a rule "
                 "with inertia such as ImplicitEuler."
+            )
+        if len(self.relative_axes) and "position" not in quantities:
+            raise InputError(
+                "The centroids have relative axes, but no positions; leave them out, or observe "
+                "positions too."
             )
         eye, cells_of = sp.identity(body.dim), self.cells_of(model)
         parts = [sp.kron(sp.csr_matrix(centre_weights(body, cells)), eye) for cells in cells_of]

@@ -9,7 +9,7 @@ from pliant.optimisation.functions import (
     ResidualObjective,
 )
 from pliant.optimisation.gauss_newton import GaussNewton
-from pliant.optimisation.growing_horizon import continue_periodically, optimise_growing_horizon
+from pliant.optimisation.growing_horizon import optimise_growing_horizon
 from pliant.optimisation.halving import HalvingResult, successive_halving
 from pliant.optimisation.interior_point import InteriorPoint
 from pliant.optimisation.lbfgsb import LBFGSB
@@ -22,6 +22,7 @@ from pliant.optimisation.objective import (
     Objective,
     ObjectiveEvaluation,
 )
+from pliant.optimisation.periodic_continuation import continue_periodically
 from pliant.optimisation.problem_objective import ProblemObjective
 from pliant.optimisation.rates import CosineRate
 from pliant.optimisation.result import OptimisationResult, OptimisationRow

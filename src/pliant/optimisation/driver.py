@@ -119,7 +119,7 @@ def optimise(
     made = _objective(objective, workers)
     chosen = checked_method(method)
     stopping = checked_stopping(iterations, tolerance)
-    evaluator = Evaluator(objective=made, start=_start(made, start))
+    evaluator = Evaluator(objective=made, start=checked_start(made, start))
     if evaluator.m and not chosen.handles_constraints:
         raise InputError(
             f"The objective has {counted(evaluator.m, 'constraint')}, which {chosen.name} does not "
@@ -133,7 +133,7 @@ def optimise(
         tolerance=stopping.tolerance,
         seed=int(seed),
         folder=folder,
-        target=None if target is None else require_number("The target", target, ""),
+        target=checked_target(target),
     )
     if resume:
         assert folder is not None
@@ -177,19 +177,37 @@ def checked_method(method: Any) -> OptimisationMethod:
 def checked_stopping(iterations: Any, tolerance: Any) -> Stopping:
     """Return when a search ends. Raises InputError for an impossible number of iterations or
     tolerance."""
-    if not is_integer(iterations) or iterations < 1:
-        raise InputError(
-            f"The number of iterations is {quoted(iterations)}; give a whole number, 1 or more."
-        )
+    checked_iterations(iterations)
     if not 0.0 < require_number("The tolerance", tolerance, "") < 1.0:
         raise InputError(f"The tolerance is {float(tolerance):g}; give one between 0 and 1.")
     return Stopping(tolerance=float(tolerance))
 
 
-def _start(objective: Objective, start: Any) -> Array:
+def checked_iterations(iterations: Any) -> int:
+    """Return a number of iterations. Raises InputError for an impossible one."""
+    if not is_integer(iterations) or iterations < 1:
+        raise InputError(
+            f"The number of iterations is {quoted(iterations)}; give a whole number, 1 or more."
+        )
+    return int(iterations)
+
+
+def checked_target(target: Any) -> float | None:
+    """Return the value at which an optimisation ends; None for none. Raises InputError for NaN."""
+    if target is None:
+        return None
+    value = require_number("The target", target, "")
+    if np.isnan(value):
+        raise InputError("The target is nan; give a number, or None for no target.")
+    return value
+
+
+def checked_start(objective: Objective, start: Any, name: str = "The start") -> Array:
+    """Return the first scaled variables (n,) of an objective. Raises InputError for another shape
+    and for variables outside their bounds."""
     if start is None:
         return np.array(objective.start, float)
-    z = np.array(finite_array("The start", start, np.shape(objective.start)))
+    z = np.array(finite_array(name, start, np.shape(objective.start)))
     check_bounds(z, objective.bounds)
     return z
 
@@ -367,7 +385,18 @@ def check_same(name: str, saved: Any, here: Any, where: str) -> None:
         for key in [*here, *(key for key in saved if key not in here)]:
             check_same(str(key), saved.get(key), here.get(key), where)
     elif saved != here:
+        place, saved, here = _first_difference(saved, here)
         raise InputError(
-            f"{where} differs in {name}: it has {quoted(saved)}, here it is {quoted(here)}. "
+            f"{where} differs in {name}{place}: it has {quoted(saved)}, here it is {quoted(here)}. "
             "Optimise with the same arguments, or without resume."
         )
+
+
+def _first_difference(saved: Any, here: Any) -> tuple[str, Any, Any]:
+    """Return the place and the values of the first difference of two lists of equal length; no
+    place and both values for others."""
+    if isinstance(saved, list) and isinstance(here, list) and len(saved) == len(here) > 1:
+        for k, (one, other) in enumerate(zip(saved, here, strict=True)):
+            if one != other:
+                return f" at entry {k}", one, other
+    return "", saved, here

@@ -15,111 +15,27 @@ from typing import Any
 
 import numpy as np
 
-from pliant.core import (
-    Array,
-    InputError,
-    StepError,
-    finite_array,
-    is_integer,
-    quoted,
-    require_number,
+from pliant.core import Array, InputError, require_kind
+from pliant.optimisation.driver import (
+    checked_iterations,
+    checked_method,
+    checked_start,
+    checked_target,
+    optimise,
 )
-from pliant.optimisation.driver import optimise
 from pliant.optimisation.methods import OptimisationMethod
+from pliant.optimisation.periodic_continuation import (
+    LISTS,
+    continuation_choices,
+    continue_periodically,
+)
 from pliant.optimisation.problem_objective import ProblemObjective
 from pliant.optimisation.result import OPTIMISATION, OptimisationResult
 from pliant.planners.checkpoints import Checkpoints
-from pliant.problem import Problem, SceneInputs
+from pliant.problem import Problem
 from pliant.problem.variables import CONTROLS
 from pliant.progress import Progress
-
-
-def continue_periodically(
-    problem: Problem,
-    controls: Array,
-    *,
-    periods: Sequence[int],
-    kept: Sequence[float] = (1.0,),
-    inputs: SceneInputs | None = None,
-) -> Array:
-    """Return the controls (steps, n_controls) of a problem that begin with those of a shorter
-    horizon and then repeat their last steps.
-
-    Parameters
-    ----------
-    problem : the problem with the longer horizon and one scene
-    controls : (n, n_controls) of the shorter horizon
-    periods : numbers of steps to repeat. Each that is short enough is simulated, and the one with
-        the lowest objective is taken.
-    kept : shares of the controls to begin with, above 0 and at most 1, which are all simulated. The
-        optimum of a short horizon may end with a fall forward that no gait can follow; a share
-        below 1 leaves that end out.
-    inputs : parameters and change of the initial state; None for those of the problem
-
-    Raises InputError for arguments that do not fit, StepError if no continuation can be simulated.
-    """
-    given = np.array(finite_array("The controls", controls, (None, problem.model.n_controls)))
-    choices = _choices(problem, periods, kept, len(given))
-    inputs = problem.layout.inputs(problem.layout.start, 0) if inputs is None else inputs
-    p = inputs.params
-    before = _states(problem, given, problem.layout.initial_state(0, inputs), p, 0)
-    best, found = np.inf, None
-    for n, period in choices if before is not None else ():
-        assert before is not None
-        times = np.arange(problem.steps - n) % period
-        both = np.concatenate([given[:n], given[n - period + times]])
-        after = _states(problem, both[n:], before[n], p, n)
-        if after is None:
-            continue
-        value = problem.value(np.array(before[:n] + after), both)
-        if found is None or value < best:
-            best, found = value, both
-    if found is None:
-        raise StepError(
-            "No periodic continuation of the controls can be simulated. Give other periods, or "
-            "optimise the shorter horizon with a smaller rate."
-        )
-    return found
-
-
-def _choices(
-    problem: Problem, periods: Sequence[int], kept: Sequence[float], n: int
-) -> list[tuple[int, int]]:
-    """Return the numbers of steps to keep of n, each with every period that is not longer."""
-    if len(problem.scene_problems) != 1 or problem.scenes:
-        raise InputError(
-            "Controls are continued in problems with one scene; give a problem without scenes."
-        )
-    if not 1 <= n <= problem.steps:
-        raise InputError(
-            f"The controls have {n} steps and the problem {problem.steps}; continue controls of a "
-            "shorter horizon."
-        )
-    for period in periods:
-        if not is_integer(period) or period < 1:
-            raise InputError(f"A period is {quoted(period)}; give a number of steps, 1 or more.")
-    for share in kept:
-        if not 0.0 < require_number("A share of the controls to keep", share, "") <= 1.0:
-            raise InputError(f"A share of the controls to keep is {share:g}; give 1 or less.")
-    firsts = dict.fromkeys(max(round(share * n), 1) for share in kept)
-    choices = [(first, int(period)) for first in firsts for period in periods if period <= first]
-    if not choices:
-        raise InputError(f"No period is at most {n} steps, the length of the controls; give one.")
-    return choices
-
-
-def _states(
-    problem: Problem, controls: Array, x: Array, p: Array | None, first: int
-) -> list[Array] | None:
-    """Return the states from x on, None if a step fails. `first` is the number of the first
-    step."""
-    states = [x]
-    for k, u in enumerate(controls, start=first):
-        step = problem.model.step(states[-1], u, p, k)
-        if not step.status:
-            return None
-        states.append(step.x)
-    return states
+from pliant.store.files import check_path
 
 
 def optimise_growing_horizon(
@@ -169,6 +85,7 @@ def optimise_growing_horizon(
         progress=progress,
         checkpoints=checkpoints,
     )
+    horizons.check_start(start, folder)
     results: list[OptimisationResult] = []
     for k in range(len(problems)):
         first = horizons.continued(k - 1, results[-1].z, k) if results else start
@@ -198,13 +115,39 @@ class GrowingHorizon:
         cls, problems: Sequence[Problem], methods: Any, *, iterations: Sequence[int], **others: Any
     ) -> "GrowingHorizon":
         """Return the horizons. Raises InputError for arguments that do not fit."""
+        require_kind("The problems", problems, (list, tuple), "give a list, one for each horizon")
+        require_kind("The numbers of iterations", iterations, LISTS, "give one for each horizon")
         each = _method_of_each(methods, len(problems))
         _check_horizons(problems, each, iterations)
-        made = cls(problems=problems, methods=each, iterations=iterations, **others)
+        made = cls(
+            problems=problems,
+            methods=[checked_method(method) for method in each],
+            iterations=[checked_iterations(count) for count in iterations],
+            **others,
+        )
+        checked_target(made.target)
         for shorter, longer in pairwise(problems):
+            _check_same_variables(shorter, longer)
             if has_controls(longer):
-                _choices(longer, made.periods, made.kept, shorter.steps)
+                continuation_choices(longer, made.periods, made.kept, shorter.steps)
+        _ = made.objectives  # raises InputError now, not after a horizon
         return made
+
+    def check_start(
+        self, start: Array | None, folder: str | Path | None, name: str = "The start"
+    ) -> None:
+        """Raise InputError for a start that does not fit the shortest horizon, and for a folder
+        without `resume` that has the optimisation of any horizon."""
+        checked_start(self.objectives[0], start, name)
+        if folder is None:
+            OPTIMISATION.check_folder(None, self.resume)
+        elif not self.resume:
+            for k in range(len(self.problems)):
+                OPTIMISATION.check_folder(self.folder_of(k, folder), resume=False)
+
+    def folder_of(self, k: int, folder: str | Path) -> Path:
+        """Return the folder of horizon k."""
+        return horizon_folder(folder, self.problems[k].steps)
 
     @cached_property
     def objectives(self) -> list[ProblemObjective]:
@@ -216,8 +159,7 @@ class GrowingHorizon:
     ) -> OptimisationResult:
         """Optimise horizon k from scaled variables (n,), with checkpoints in a folder of its
         own."""
-        steps = self.problems[k].steps
-        place = None if folder is None else Path(folder) / f"{steps}-steps"
+        place = None if folder is None else self.folder_of(k, folder)
         return optimise(
             self.objectives[k],
             self.methods[k],
@@ -252,6 +194,11 @@ class GrowingHorizon:
         return np.clip(out, lower, upper)  # round-off
 
 
+def horizon_folder(folder: str | Path, steps: int) -> Path:
+    """Return the folder of a horizon with a number of steps."""
+    return check_path("The folder", folder) / f"{steps}-steps"
+
+
 def has_controls(problem: Problem) -> bool:
     """Return whether the controls of a problem are variables; a closed loop has none."""
     return any(block.kind == CONTROLS for block in problem.layout.blocks)
@@ -268,6 +215,8 @@ def _check_horizons(
 ) -> None:
     """Raise InputError unless there is a method and a number of iterations for each horizon, and
     the horizons grow."""
+    for problem in problems:
+        require_kind("A problem", problem, Problem, "make one with pl.Problem(...)")
     steps = [problem.steps for problem in problems]
     if not steps or len(methods) != len(steps) or len(iterations) != len(steps):
         raise InputError(
@@ -284,3 +233,22 @@ def _check_horizons(
                 "A growing horizon needs one scene whose controls are variables in each step, or a "
                 "closed loop without controls; give problems without scenes and knots."
             )
+
+
+def _check_same_variables(shorter: Problem, longer: Problem) -> None:
+    """Raise InputError unless two horizons have the same variables, besides the length of their
+    controls."""
+    sizes = [
+        [
+            (block.name, 0 if block.kind == CONTROLS else block.at.stop - block.at.start)
+            for block in problem.layout.blocks
+        ]
+        for problem in (shorter, longer)
+    ]
+    if sizes[0] != sizes[1]:
+        names = [", ".join(block.name for block in one.layout.blocks) for one in (shorter, longer)]
+        raise InputError(
+            f"The problem with {shorter.steps} steps has the variables {names[0]}, and that with "
+            f"{longer.steps} steps {names[1]}, or other numbers of them. Give the same model and "
+            "variables to each."
+        )

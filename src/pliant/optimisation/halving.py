@@ -11,13 +11,15 @@ from pathlib import Path
 
 import numpy as np
 
-from pliant.core import Array, InputError, StepError, counted
-from pliant.optimisation.growing_horizon import GrowingHorizon
+from pliant.core import Array, InputError, StepError, counted, require_kind
+from pliant.optimisation.growing_horizon import GrowingHorizon, horizon_folder
 from pliant.optimisation.methods import OptimisationMethod
+from pliant.optimisation.periodic_continuation import LISTS
 from pliant.optimisation.result import OptimisationResult
 from pliant.planners.checkpoints import Checkpoints
 from pliant.problem import Problem
 from pliant.progress import Progress
+from pliant.store.files import check_path
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -31,6 +33,17 @@ class HalvingResult:
     continued: tuple[Array, ...]
     best: int  # number of the start that was best
 
+    def __repr__(self) -> str:
+        return f"<HalvingResult {self.summary()}>"
+
+    def summary(self) -> str:
+        """Return the best of the starts and its last result in one line."""
+        last, count = self.results[-1], len(self.results)
+        return (
+            f"start {self.best} of {counted(len(self.trials), 'start')} is the best, with "
+            f"{counted(self.steps[count - 1], 'step')}: {last.summary()}"
+        )
+
     @property
     def results(self) -> tuple[OptimisationResult, ...]:
         """The results of the best start, one for each horizon."""
@@ -40,7 +53,7 @@ class HalvingResult:
         """Write all results into a folder, as `successive_halving(..., folder=...)` does."""
         for i, results in enumerate(self.trials):
             for steps, result in zip(self.steps, results, strict=False):
-                result.save(Path(folder) / f"start-{i}" / f"{steps}-steps")
+                result.save(horizon_folder(start_folder(folder, i), steps))
 
     def without_objectives(self) -> "HalvingResult":
         """Return the result without objectives, which another process may not receive."""
@@ -98,6 +111,7 @@ def successive_halving(
     of an uninterrupted run. Raises InputError as that function does, and StepError if no start can
     be continued.
     """
+    require_kind("The starts", starts, LISTS, "give a list of arrays, one for each start")
     if len(starts) == 0:
         raise InputError("There are no starts; give one array of first variables or more.")
     horizons = GrowingHorizon.of(
@@ -112,11 +126,9 @@ def successive_halving(
         progress=progress,
         checkpoints=checkpoints,
     )
-    search = Halving(
-        horizons=horizons,
-        starts=[np.asarray(start, float) for start in starts],
-        folder=None if folder is None else Path(folder),
-    )
+    search = Halving(horizons=horizons, starts=starts, folder=folder)
+    for i, start in enumerate(starts):
+        horizons.check_start(start, search.folder_of(i), f"Start {i}")
     return search.run()
 
 
@@ -135,13 +147,13 @@ class Continuation:
         return replace(self, whole=other.whole, value=other.value)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class Halving:
     """A search over several starts."""
 
     horizons: GrowingHorizon
     starts: Sequence[Array]
-    folder: Path | None
+    folder: str | Path | None
     trials: list[list[OptimisationResult]] = field(default_factory=list)
     best: dict[int, Continuation] = field(default_factory=dict)  # of each start
     continued: list[Array] = field(default_factory=list)
@@ -150,6 +162,10 @@ class Halving:
     def last(self) -> int:
         """The number of the longest horizon."""
         return len(self.horizons.problems) - 1
+
+    def folder_of(self, i: int) -> Path | None:
+        """Return the folder of a start."""
+        return None if self.folder is None else start_folder(self.folder, i)
 
     def run(self) -> HalvingResult:
         """Optimise all starts as far as they are among the best."""
@@ -176,8 +192,7 @@ class Halving:
         first = self.starts[i]
         if k > 0:
             first = self.best[i].whole if k == self.last else self.best[i].following
-        place = None if self.folder is None else self.folder / f"start-{i}"
-        self.trials[i].append(self.horizons.optimise(k, first, place))
+        self.trials[i].append(self.horizons.optimise(k, first, self.folder_of(i)))
         return self.trials[i][-1]
 
     def continuation(self, k: int, i: int) -> Continuation:
@@ -209,11 +224,26 @@ class Halving:
         return good[:1] if at_target else good[:count]
 
     def result(self, alive: Sequence[int]) -> HalvingResult:
-        """Return the result; the best of the starts that have reached the last horizon."""
-        best = min((i for i in alive if self.trials[i]), key=lambda i: self.trials[i][-1].value)
+        """Return the result. The best start is that of the last horizon; after an interruption
+        before it, the one with the best continuation to the longest horizon."""
+        ended = [i for i in alive if len(self.trials[i]) > self.last]
+        begun = [i for i in alive if self.trials[i]]
+        best = min(
+            ended or begun,
+            key=lambda i: self.trials[i][-1].value if ended else self._continued_value(i),
+        )
         return HalvingResult(
             steps=tuple(problem.steps for problem in self.horizons.problems),
             trials=tuple(map(tuple, self.trials)),
             continued=tuple(self.continued),
             best=best,
         )
+
+    def _continued_value(self, i: int) -> float:
+        """Return the value of the best continuation of a start; infinite without one."""
+        return self.best[i].value if i in self.best else np.inf
+
+
+def start_folder(folder: str | Path, i: int) -> Path:
+    """Return the folder of a start in that of a search."""
+    return check_path("The folder", folder) / f"start-{i}"

@@ -24,7 +24,7 @@ from pliant.optimisation.scene_constraints import SceneConstraints
 from pliant.optimisation.scene_rows import check_squares, residual_jacobian, run_residuals
 from pliant.optimisation.scene_run import FAILURES, SceneRun
 from pliant.parallel import SerialWorkers, Workers, make_workers
-from pliant.planners.checkpoints import Checkpoints
+from pliant.planners.checkpoints import Checkpoints, checked_checkpoints
 from pliant.planners.reverse_run import Adjoint, ReverseRun
 from pliant.problem import Problem, VariableLayout
 
@@ -74,6 +74,7 @@ class ProblemObjective:
 
     def __post_init__(self) -> None:
         require_kind("The problem", self.problem, Problem, "make one with pl.Problem(...)")
+        checked_checkpoints(self.checkpoints)
         if self.workers is not None and (not is_integer(self.workers) or self.workers < 1):
             raise InputError(
                 f"The number of workers is {quoted(self.workers)}; give a whole number, 1 or more, "

@@ -86,17 +86,29 @@ def schedule_for(problem: Problem, controls: Array, checkpoints: Checkpoints) ->
     return run_schedule(ReverseRun(problem, controls), checkpoints)
 
 
+def checked_checkpoints(checkpoints: Any) -> Checkpoints:
+    """Return the checkpoints. Raises InputError for another name, and for a memory limit that is
+    not positive."""
+    if not isinstance(checkpoints, str):
+        limit = require_number("The memory limit of the checkpoints", checkpoints, "bytes")
+        if not limit > 0.0:
+            raise InputError(
+                f"The memory limit of the checkpoints is {limit:g} bytes; give a positive number."
+            )
+        return limit
+    if checkpoints not in ("all", "sqrt"):
+        raise InputError(
+            f"The checkpoints are '{checkpoints}'; {nearest(checkpoints, ('all', 'sqrt'))} A "
+            "memory limit is a number of bytes."
+        )
+    return checkpoints
+
+
 def run_schedule(run: ReverseRun, checkpoints: Checkpoints) -> Schedule:
     """Return the schedule of a run, as `schedule_for` does."""
-    N = run.problem.steps
-    if isinstance(checkpoints, str):
-        if checkpoints not in ("all", "sqrt"):
-            raise InputError(
-                f"The checkpoints are '{checkpoints}'; {nearest(checkpoints, ('all', 'sqrt'))} A "
-                "memory limit is a number of bytes."
-            )
-        return Schedule(tapes=N) if checkpoints == "all" else uniform_schedule(N)
-    budget = require_number("The memory limit of the checkpoints", checkpoints, "bytes")
+    N, budget = run.problem.steps, checked_checkpoints(checkpoints)
+    if isinstance(budget, str):
+        return Schedule(tapes=N) if budget == "all" else uniform_schedule(N)
     trial = ReverseRun(run.problem, run.controls, params=run.p, start=run.start)
     tape = step_bytes(trial, trial.step(0, run.start))
     if not budget >= tape:

@@ -25,8 +25,8 @@ def scaled_block(
     values (n,), and `ends` are those of the parameter, which may be excluded themselves."""
     name, size = parts["name"], first.size
     shape = parts["shape"] if parts["kind"] == CONTROLS else (size,)
-    lower = entries(name, variable.lower, shape, range_[0], "lower", True).ravel()
-    upper = entries(name, variable.upper, shape, range_[1], "upper", True).ravel()
+    lower = entries(name, variable.lower, shape, range_[0], "lower bound", True).ravel()
+    upper = entries(name, variable.upper, shape, range_[1], "upper bound", True).ravel()
     _check_within(name, (lower, upper), range_, ends, float(np.abs(first).max(initial=0.0)))
     lower, upper = np.maximum(range_[0], lower), np.minimum(range_[1], upper)
     if np.any(lower > upper):

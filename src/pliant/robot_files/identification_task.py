@@ -51,6 +51,7 @@ class IdentificationObjective:
     noise: float | None
     offsets: float | None
     smoothness: Sequence[FieldTerm]
+    fit_first: int | None
     method: str
     iterations: int
     tolerance: float
@@ -74,6 +75,7 @@ def identification_task(
     noise: float | None = None,
     offsets: float | None = None,
     smoothness: Sequence[FieldTerm] = (),
+    fit_first: int | None = None,
     method: str = "gauss_newton",
     iterations: int = 50,
     tolerance: float = 1e-8,
@@ -115,6 +117,7 @@ def identification_task(
             noise=noise,
             offsets=offsets,
             smoothness=tuple(smoothness),
+            fit_first=fit_first,
             method=method,
             iterations=iterations,
             tolerance=tolerance,

@@ -7,7 +7,7 @@ import numpy as np
 from pliant.core import Array, Dynamics
 from pliant.design import Fit, MarkerRecording, identify
 from pliant.design.fit_files import FIT
-from pliant.design.staged_fit import FIRST_FIT
+from pliant.design.staged_fit import can_be_resumed, fit_folders
 from pliant.optimisation import OptimisationMethod
 from pliant.optimisation.result import OPTIMISATION
 from pliant.problem import Variable
@@ -34,9 +34,8 @@ def fit_in(
 
     Raises KeyboardInterrupt if it is interrupted."""
     folder = run.folder / name
-    parts = (folder, folder / FIRST_FIT)
     if not run.resume:
-        for part in parts:
+        for part in fit_folders(folder):
             remove_files(part, f"{OPTIMISATION.noun}*", f"{FIT.noun}*")
     fit = identify(
         model,
@@ -49,7 +48,7 @@ def fit_in(
         intervals=intervals,
         seed=seed,
         folder=folder,
-        resume=run.resume and any(OPTIMISATION.exists(part) for part in parts),
+        resume=run.resume and can_be_resumed(folder),
         progress=run.progress,
     )
     if fit.interrupted:

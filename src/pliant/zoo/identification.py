@@ -17,8 +17,8 @@ from pliant.design import (
 )
 from pliant.design.identification import check_fit
 from pliant.design.recording_files import recording_paths
+from pliant.design.staged_fit import can_be_resumed
 from pliant.optimisation.driver import checked_method, checked_stopping
-from pliant.optimisation.result import OPTIMISATION
 from pliant.problem import FieldSmoothness, Variable
 from pliant.report.outcome import write_trajectory
 from pliant.report.result_report import result_outcome
@@ -98,6 +98,7 @@ def fit_arguments(task: IdentificationObjective) -> dict[str, Any]:
         "terms": [
             FieldSmoothness(variable=one.variable, weight=one.weight) for one in task.smoothness
         ],
+        "fit_first": task.fit_first,
     }
 
 
@@ -122,7 +123,7 @@ def perform_identification(run: ExperimentRun, task: Task, model: Linearizable) 
     objective = task.objective
     assert isinstance(objective, IdentificationObjective)
     folder = run.folder / "fit"
-    resume = run.resume and OPTIMISATION.exists(folder)
+    resume = run.resume and can_be_resumed(folder)
     fit = identify(
         model,
         **fit_arguments(objective),
