@@ -190,6 +190,21 @@ def test_pressure_and_volume_drives_agree_at_same_shape():
     np.testing.assert_allclose(pl.equilibrium(by_pressure, np.array([p])).x, q, atol=1e-8)
 
 
+def test_volume_follows_points_that_change_in_place():
+    """The last volume is stored. It must not be returned for other points in the same array."""
+    eq = Equations(robot=bag())
+    term, _ = eq.attached("air")
+    y = eq.points(term, eq.body.rest)
+    before, gradient = term.volume(y), term.volume_gradient(y)
+    y *= 2.0
+    assert term.volume(y) == pytest.approx(8.0 * before, rel=1e-12)
+    np.testing.assert_allclose(term.volume_gradient(y), 4.0 * gradient, rtol=1e-12)
+    assert np.isrealobj(term.volume(y + 0j).real)
+    assert term.volume(y + 1e-20j * gradient).imag / 1e-20 == pytest.approx(
+        np.sum(term.volume_gradient(y) * gradient), rel=1e-12
+    )
+
+
 def test_volume_below_rest_contracts_cavity():
     model = pl.Quasistatic(bag(drive="volume"))
     assert volume(model.equations, pl.equilibrium(model, np.array([0.9])).x) < 0.95 * 0.1**3

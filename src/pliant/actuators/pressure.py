@@ -3,6 +3,7 @@ gas."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 from typing import Any
 
@@ -291,14 +292,24 @@ class AttachedPressure:
     def volume_hessian(self, y: Array) -> Array:
         """Return the Hessian of the volume: blocks (n_facets, b dim, b dim) [m], where b =
         points_per_block."""
-        return volume_hessians(self.form, y.reshape(-1, self.points_per_block * y.shape[1]))
+        return self._volume_derivatives(y)[2]
 
     def _volume_derivatives(self, y: Array) -> tuple[Array, Array, Array]:
         """Return V [m^3], dV/dy (n_points, dim) [m^2] and the Hessians of V. The first two follow
-        from the third by Euler's theorem on homogeneous functions."""
-        H = self.volume_hessian(y)
+        from the third by Euler's theorem on homogeneous functions. The last result is stored: a
+        step asks for the energy, the gradient and the Hessian at the same points."""
+        last = self._last_volume.get("at")
+        if last is not None and last[0].dtype == y.dtype and np.array_equal(last[0], y):
+            return last[1]
+        H = volume_hessians(self.form, y.reshape(-1, self.points_per_block * y.shape[1]))
         gradient = (H @ y.reshape(len(H), -1, 1)).reshape(y.shape) / (y.shape[1] - 1)
-        return np.sum(gradient * y) / y.shape[1], gradient, H
+        found = np.sum(gradient * y) / y.shape[1], gradient, H
+        self._last_volume["at"] = (y.copy(), found)
+        return found
+
+    @cached_property
+    def _last_volume(self) -> dict[str, tuple[Array, tuple[Array, Array, Array]]]:
+        return {}
 
     def energy(self, y: Array, u: Array) -> float:
         V, V0 = self.volume(y), self.rest_volume

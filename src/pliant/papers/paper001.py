@@ -43,8 +43,8 @@ NOTES = (
     "The motors of the Liandford are driven by their torque and planned with the non-linear "
     "derivative. The paper plans this robot with the linear one, and states that the non-linear "
     "one did not give the same results within the same number of iterations. Here the linear one "
-    "reaches the goals over 24 to 40 steps, and over 60 with search=trust and more iterations: it "
-    "neglects the reaction of the legs. "
+    "reaches the goals over 24 to 40 steps, and over 60 to 120 with search=trust and 200 "
+    "iterations: it neglects the reaction of the legs. "
     "With angles in place of torques it reaches none.",
     "The 208 iterations of the paper end at a tolerance of its solver, which it does not state. "
     "Ours end as soon as the objective stops falling, so the counts do not follow the same rule.",

@@ -54,7 +54,7 @@ EXPERIMENTS = tuple(
         "limits",
         size="1,810 nodes, 6 chambers, 60 steps",
         takes="10 min",
-        settings={"iterations": 30, "steps": 60, "core": 2, "around": 3, "layers": 1, "order": 2},
+        settings={"iterations": 200, "steps": 60, "core": 2, "around": 3, "layers": 1, "order": 2},
         quick={"steps": 20, "order": 1, "iterations": 20},
     )
     for effector, what in (("middle", "middle"), ("tip", "end"))
