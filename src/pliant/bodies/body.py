@@ -298,21 +298,22 @@ class SemiImplicitBody(SecondOrderBody, Protocol):
         ...
 
 
-class CellMatrices(Protocol):
-    """The matrices of some cells of a body, with the members of the body."""
-
-    def cell_stiffness_and_derivative(
-        self, q: Array, fields: MaterialFields, w: Array
-    ) -> tuple[Array, Array]: ...
-    def cell_viscous_matrices(self, q: Array, level: Array, moduli: Array) -> Array: ...
-    def cell_viscous_derivatives(self, q: Array, w: Array, moduli: Array) -> Array: ...
-
-
 @runtime_checkable
-class PartialCellsBody(Protocol):
-    """A body that evaluates some of its cells without the others, for `SemiImplicit`."""
+class StepForceBody(Protocol):
+    """A body that computes the matrix of `semi_implicit_jacobian` in one loop."""
 
-    def some_cells(self, index: slice | Array) -> CellMatrices: ...
+    def step_force_derivative(
+        self,
+        q: Array,
+        w: Array,
+        fields: MaterialFields,
+        viscous_moduli: Array | None,
+        held: Array,
+        dt: float,
+    ) -> Array:
+        """(n_entries, dim, dim) dt K + dt^2 dK/dq w + dt dD/dq w, minus dt K + D in held columns,
+        for all pairs of nodes that share a cell, sorted by row and then by column."""
+        ...
 
 
 @runtime_checkable

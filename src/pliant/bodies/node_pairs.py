@@ -28,3 +28,16 @@ def pair_block_sources(cells: Array, n_nodes: int) -> tuple[Array, Array, Array,
     first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
     pairs = np.stack([high[source][first], low[source][first]], axis=1)
     return pairs, np.concatenate([first, [len(keys)]]), source, (i < j)[source]
+
+
+def entry_block_sources(cells: Array, n_nodes: int) -> tuple[Array, Array]:
+    """Return (start, source): the blocks of full cell matrices that are summed for each pair of
+    nodes, sorted by row and then by column.
+
+    Pair p sums the blocks source[start[p]:start[p + 1]]. Block (a, b) of a cell c with k nodes has
+    the number k^2 c + k a + b.
+    """
+    keys = (cells[:, :, None].astype(np.int64) * n_nodes + cells[:, None, :]).ravel()
+    source = np.argsort(keys, kind="stable")
+    first = np.flatnonzero(np.diff(keys[source], prepend=-1))
+    return np.append(first, len(keys)), source

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from pliant.bodies import assembly, stiffness, tangents
+from pliant.bodies import assembly, step_matrices, stiffness, tangents
 from pliant.bodies.assembly import Cells, Viscosity
 from pliant.bodies.body import NO_VISCOSITY, MaterialFields, material_of_cells
 from pliant.bodies.elements import facet_node_weights, gradients, quadrature, unit_mass
-from pliant.bodies.node_pairs import pair_block_sources, upper_triangle_nodes
+from pliant.bodies.node_pairs import entry_block_sources, pair_block_sources, upper_triangle_nodes
 from pliant.bodies.solid_cells import SolidCells
 from pliant.core import Array, InputError, counted_of, require_positive
 from pliant.geometry import Mesh
@@ -306,13 +306,46 @@ class Solid:
 
         Both have shape (n_cells, nodes dim, nodes dim).
         """
-        return self.some_cells(slice(None)).cell_stiffness_and_derivative(q, fields, w)
+        return self._solid_cells.cell_stiffness_and_derivative(q, fields, w)
 
-    def some_cells(self, index: slice | Array) -> SolidCells:
-        """Return the cells of an index, which the body can evaluate without the others."""
-        return SolidCells(
-            cells=Cells(*(part[index] for part in self.cells)), index=index, dim=self.dim
+    @property
+    def _solid_cells(self) -> SolidCells:
+        return SolidCells(cells=self.cells, dim=self.dim)
+
+    def step_force_derivative(
+        self,
+        q: Array,
+        w: Array,
+        fields: MaterialFields,
+        viscous_moduli: Array | None,
+        held: Array,
+        dt: float,
+    ) -> Array:
+        """Return dt K + dt^2 dK/dq w + dt dD/dq w, minus dt K + D in the columns of `held` unknowns
+        [N s/m].
+
+        The blocks (n_entries, dim, dim) belong to all pairs of nodes that share a cell, sorted by
+        row and then by column.
+        """
+        moduli = np.zeros((len(self.cells.nodes), 2)) if viscous_moduli is None else viscous_moduli
+        blocks = self._run(
+            step_matrices.step_matrices,
+            self.cells,
+            fields.moduli,
+            moduli,
+            q,
+            w,
+            held,
+            dt,
+            self.dim,
         )
+        return self._run(tangents.gather_lane_blocks, blocks, *self._entry_sources, self.dim)
+
+    @cached_property
+    def _entry_sources(self) -> tuple[Array, Array, Array]:
+        start, source = entry_block_sources(self.mesh.cells, len(self.mesh.points))
+        position = tangents.lane_block_positions(source, self.mesh.cells.shape[1] ** 2)
+        return start, position, np.zeros(len(source), bool)
 
     def material_jvp(
         self,
@@ -500,11 +533,11 @@ class Solid:
     def cell_viscous_matrices(self, q: Array, level: Array, moduli: Array) -> Array:
         """Return B(q)^T C B(level) of each cell, (n_cells, nodes dim, nodes dim): `viscous_jvp` as
         matrices."""
-        return self.some_cells(slice(None)).cell_viscous_matrices(q, level, moduli)
+        return self._solid_cells.cell_viscous_matrices(q, level, moduli)
 
     def cell_viscous_derivatives(self, q: Array, w: Array, moduli: Array) -> Array:
         """Return `viscous_derivative_jvp` as matrices (n_cells, nodes dim, nodes dim)."""
-        return self.some_cells(slice(None)).cell_viscous_derivatives(q, w, moduli)
+        return self._solid_cells.cell_viscous_derivatives(q, w, moduli)
 
     def viscous_second_derivative(
         self,

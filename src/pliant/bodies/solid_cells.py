@@ -1,4 +1,4 @@
-"""The matrices of some cells of a solid body."""
+"""The matrices of the cells of a solid body."""
 
 from dataclasses import dataclass
 
@@ -11,10 +11,9 @@ from pliant.kernels.threads import run_kernel
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SolidCells:
-    """Some cells of a solid body. Fields and moduli are those of all cells of the body."""
+    """The cells of a solid body."""
 
     cells: Cells
-    index: slice | Array  # of these cells in the body
     dim: int
 
     def cell_stiffness_and_derivative(
@@ -28,7 +27,7 @@ class SolidCells:
             stiffness_derivative.cell_stiffness_and_derivative,
             self.cells.weights.size,
             self.cells,
-            fields.moduli[self.index],
+            fields.moduli,
             q,
             w,
             self.dim,
@@ -49,7 +48,7 @@ class SolidCells:
                 stiffness_derivative.cell_viscous_matrices,
                 self.cells.weights.size,
                 self.cells,
-                moduli[self.index],
+                moduli,
                 q,
                 level,
                 with_stress,

@@ -20,19 +20,19 @@ GROUPS_PER_CHUNK = 8  # groups of cells that share scratch arrays
 
 
 @njit(error_model="numpy", cache=True)
-def _get_lane(A: Any, n: Any) -> Any:
+def get_lane(A: Any, n: Any) -> Any:
     """Return matrix n of a group."""
     return (A[0, n], A[1, n], A[2, n], A[3, n], A[4, n], A[5, n], A[6, n], A[7, n], A[8, n])
 
 
 @njit(error_model="numpy", cache=True)
-def _set_lane(A: Any, n: Any, M: Any) -> Any:
+def set_lane(A: Any, n: Any, M: Any) -> Any:
     """Set matrix n of a group."""
     A[0, n], A[1, n], A[2, n], A[3, n], A[4, n], A[5, n], A[6, n], A[7, n], A[8, n] = M
 
 
 @njit(error_model="numpy", cache=True, fastmath=FUSED)
-def _deformation_gradients(F: Any, x: Any, g: Any, dim: Any) -> Any:
+def deformation_gradients(F: Any, x: Any, g: Any, dim: Any) -> Any:
     """Write F = sum_a x_a (x) g_a, with F_zz = 1 in plane strain."""
     for i in range(3):
         for j in range(3):
@@ -46,7 +46,7 @@ def _deformation_gradients(F: Any, x: Any, g: Any, dim: Any) -> Any:
 
 
 @njit(error_model="numpy", cache=True, fastmath=FUSED)
-def _transform_gradients(out: Any, A: Any, g: Any) -> Any:
+def transform_gradients(out: Any, A: Any, g: Any) -> Any:
     """Write out_a = A g_a."""
     for a in range(g.shape[0]):
         for i in range(3):
@@ -59,7 +59,7 @@ def _transform_gradients(out: Any, A: Any, g: Any) -> Any:
 
 
 @njit(error_model="numpy", cache=True, fastmath=FUSED)
-def _times_transpose(out: Any, A: Any) -> Any:
+def times_transpose(out: Any, A: Any) -> Any:
     """Write out = A A^T."""
     for i in range(3):
         for j in range(3):
@@ -72,13 +72,13 @@ def _times_transpose(out: Any, A: Any) -> Any:
 
 
 @njit(error_model="numpy", cache=True, fastmath=FUSED)
-def _polar_rotations(R: Any, F: Any, det_margin: Any, dim: Any) -> Any:
+def polar_rotations(R: Any, F: Any, det_margin: Any, dim: Any) -> Any:
     """Write the rotations of F by Higham's iteration, as in kernels.polar.
 
     Nearly singular or inverted matrices are handled one by one.
     """
     for n in range(LANES):
-        M = _get_lane(F, n)
+        M = get_lane(F, n)
         size = np.sqrt(
             M[0] ** 2
             + M[1] ** 2
@@ -98,7 +98,7 @@ def _polar_rotations(R: Any, F: Any, det_margin: Any, dim: Any) -> Any:
     for _ in range(20):
         change = 0.0
         for n in range(LANES):
-            M = _get_lane(R, n)
+            M = get_lane(R, n)
             C = cofactor(M)
             half, d = 0.5 / (M[0] * C[0] + M[1] * C[1] + M[2] * C[2]), 0.0
             for i in range(9):
@@ -110,13 +110,13 @@ def _polar_rotations(R: Any, F: Any, det_margin: Any, dim: Any) -> Any:
             break
     for n in range(LANES):
         if not det_margin[n] > 0.0:
-            _set_lane(R, n, rotation(_get_lane(F, n)))
+            set_lane(R, n, rotation(get_lane(F, n)))
         if dim == 2:
-            _set_lane(R, n, plane_rotation(_get_lane(F, n)))
+            set_lane(R, n, plane_rotation(get_lane(F, n)))
 
 
 @njit(error_model="numpy", cache=True, fastmath=FUSED)
-def _add_scaled_identity(B: Any, g: Any, s: Any) -> Any:
+def add_scaled_identity(B: Any, g: Any, s: Any) -> Any:
     """Add s (ga . gb) I to the blocks a <= b."""
     k = 0
     for b in range(g.shape[0]):
@@ -132,7 +132,7 @@ def _add_scaled_identity(B: Any, g: Any, s: Any) -> Any:
 
 
 @njit(error_model="numpy", cache=True, fastmath=FUSED)
-def _add_viscous(B: Any, g: Any, w: Any, FF: Any, mu: Any, lam: Any) -> Any:
+def add_viscous(B: Any, g: Any, w: Any, FF: Any, mu: Any, lam: Any) -> Any:
     """Add mu ((ga . gb) F F^T + wb wa^T) + lam wa wb^T to the blocks a <= b, where w = F g."""
     k = 0
     for b in range(g.shape[0]):
@@ -158,7 +158,7 @@ def _add_viscous(B: Any, g: Any, w: Any, FF: Any, mu: Any, lam: Any) -> Any:
 
 
 @njit(error_model="numpy", cache=True, fastmath=FUSED)
-def _add_rotation_blocks(B: Any, v: Any, l: Any, H: Any, P: Any) -> Any:
+def add_rotation_blocks(B: Any, v: Any, l: Any, H: Any, P: Any) -> Any:
     """Add l va vb^T - [va]x H [vb]x to the blocks a <= b, where v = R g and H = t R (tr(S) I -
     S)^-1 R^T."""
     k = 0
@@ -197,7 +197,7 @@ def _add_rotation_blocks(B: Any, v: Any, l: Any, H: Any, P: Any) -> Any:
 
 
 @njit(error_model="numpy", cache=True, fastmath=FUSED)
-def _add_volumetric_blocks(B: Any, g: Any, u: Any, F: Any, slope: Any, curvature: Any) -> Any:
+def add_volumetric_blocks(B: Any, g: Any, u: Any, F: Any, slope: Any, curvature: Any) -> Any:
     """Add curvature ua ub^T + slope eps(F (ga x gb)) to the blocks a <= b, where u = C g."""
     k = 0
     for b in range(g.shape[0]):
@@ -230,7 +230,7 @@ def _add_volumetric_blocks(B: Any, g: Any, u: Any, F: Any, slope: Any, curvature
 
 
 @njit(error_model="numpy", cache=True)
-def _load_group(cells: Any, q: Any, first: Any, k: Any, x: Any, g: Any, dim: Any) -> Any:
+def load_group(cells: Any, q: Any, first: Any, k: Any, x: Any, g: Any, dim: Any) -> Any:
     """Load positions x and shape gradients g of LANES cells at quadrature point k.
 
     Return whether a law of the group needs rotations.
@@ -261,7 +261,7 @@ def _evaluate_laws(
 ) -> Any:
     """Evaluate the laws of LANES cells, times the quadrature weights.
 
-    Writes the stress P, H of `_add_rotation_blocks`, the cofactor C and, in `numbers`, (s, l,
+    Writes the stress P, H of `add_rotation_blocks`, the cofactor C and, in `numbers`, (s, l,
     slope, curvature) of laws.tangent, mu and lam. Returns whether a law has volumetric terms.
     """
     has_volumetric, last = False, len(cells.nodes) - 1
@@ -273,17 +273,17 @@ def _evaluate_laws(
             cells.weights[c, k],
             cell_moduli(moduli, c),
         )
-        A, Q = _get_lane(F, lane), _get_lane(R, lane)
-        _set_lane(P, lane, scale(weight, laws.stress(law, A, Q, constants, power)))
+        A, Q = get_lane(F, lane), get_lane(R, lane)
+        set_lane(P, lane, scale(weight, laws.stress(law, A, Q, constants, power)))
         s, t, l, slope, curvature = laws.tangent(law, A, Q, constants, power)
         for row, number in enumerate((s, l, slope, curvature, constants[0], constants[1])):
             numbers[row, lane] = weight * number
         if laws.needs_rotation(law):
-            _set_lane(H, lane, scale(weight * t, mm(Q, mmt(spin_inverse(A, Q), Q))))
+            set_lane(H, lane, scale(weight * t, mm(Q, mmt(spin_inverse(A, Q), Q))))
         else:
-            _set_lane(H, lane, scale(0.0, A))
+            set_lane(H, lane, scale(0.0, A))
         has_volumetric = has_volumetric or slope != 0.0 or curvature != 0.0
-        _set_lane(C, lane, cofactor(A))
+        set_lane(C, lane, cofactor(A))
     return has_volumetric
 
 
@@ -310,27 +310,27 @@ def cell_tangents(cells: Any, moduli: Any, viscosity: Any, q: Any, dim: Any) -> 
         for group in range(part * GROUPS_PER_CHUNK, min(groups, (part + 1) * GROUPS_PER_CHUNK)):
             first, blocks = group * LANES, out[group]
             for k in range(points):
-                has_rotation = _load_group(cells, q, first, k, x, g, dim)
-                _deformation_gradients(F, x, g, dim)
+                has_rotation = load_group(cells, q, first, k, x, g, dim)
+                deformation_gradients(F, x, g, dim)
                 if has_rotation:
-                    _polar_rotations(R, F, det_margin, dim)
+                    polar_rotations(R, F, det_margin, dim)
                 has_volumetric = _evaluate_laws(cells, moduli, first, k, F, R, P, H, C, numbers)
-                _transform_gradients(f, P, g)
+                transform_gradients(f, P, g)
                 for lane in range(min(LANES, n - first)):
                     for a in range(m):
                         for i in range(dim):
                             forces[first + lane, a, i] += f[a, i, lane]
                 if has_volumetric:
-                    _transform_gradients(y, C, g)
-                    _add_volumetric_blocks(blocks, g, y, F, numbers[2], numbers[3])
+                    transform_gradients(y, C, g)
+                    add_volumetric_blocks(blocks, g, y, F, numbers[2], numbers[3])
                 if has_rotation:
-                    _transform_gradients(y, R, g)
-                    _add_rotation_blocks(blocks, y, numbers[1], H, P)
-                _add_scaled_identity(blocks, g, numbers[0])
+                    transform_gradients(y, R, g)
+                    add_rotation_blocks(blocks, y, numbers[1], H, P)
+                add_scaled_identity(blocks, g, numbers[0])
                 if viscosity > 0.0:
-                    _transform_gradients(y, F, g)
-                    _times_transpose(P, F)
-                    _add_viscous(blocks, g, y, P, viscosity * numbers[4], viscosity * numbers[5])
+                    transform_gradients(y, F, g)
+                    times_transpose(P, F)
+                    add_viscous(blocks, g, y, P, viscosity * numbers[4], viscosity * numbers[5])
     return forces, out
 
 

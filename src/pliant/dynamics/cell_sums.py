@@ -1,6 +1,5 @@
 """Assembly of cell matrices into one sparse matrix with a fixed pattern."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -51,12 +50,23 @@ class CellSums:
     def matrix(self, blocks: Array) -> sp.csr_matrix:
         """Return the sum (n_dofs, n_dofs) of cell matrices (n_cells, k dim, k dim), in a fixed
         order."""
-        return self.matrix_of_parts([(slice(None), blocks)])
+        places, indices, _ = self._layout
+        return self._matrix(np.bincount(places, blocks.ravel(), minlength=len(indices)))
 
-    def matrix_of_parts(self, parts: Iterable[tuple[slice, Array]]) -> sp.csr_matrix:
-        """Return the same as `matrix`, for parts of the cells with the slice of each."""
-        places, indices, indptr = self._layout
-        per_cell, data = places.reshape(len(self.cell_nodes), -1), np.zeros(len(indices))
-        for cells, blocks in parts:
-            data += np.bincount(per_cell[cells].ravel(), blocks.ravel(), minlength=len(indices))
+    def matrix_of_entries(self, blocks: Array) -> sp.csr_matrix:
+        """Return the matrix of blocks (n_entries, dim, dim) of all pairs of nodes that share a
+        cell, sorted by row and then by column."""
+        return self._matrix(blocks.ravel()[self._entry_order])
+
+    @cached_property
+    def _entry_order(self) -> Array:
+        """The place in such blocks of each entry of the CSR data."""
+        _, indices, indptr = self._layout
+        dim, row = self.dim, np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+        before = np.arange(len(indices)) - indptr[row]  # entries of the same row
+        first = indptr[row - row % dim] // dim**2  # block of the node's row
+        return (first + before // dim) * dim**2 + (row % dim) * dim + before % dim
+
+    def _matrix(self, data: Array) -> sp.csr_matrix:
+        _, indices, indptr = self._layout
         return sp.csr_matrix((data, indices, indptr), shape=(self.dim * self.n_nodes,) * 2)

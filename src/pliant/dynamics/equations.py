@@ -243,6 +243,12 @@ class Equations(Attachments):
         return np.flatnonzero(~self.held)
 
     @cached_property
+    def potentials_use_held_nodes(self) -> bool:
+        """Whether a potential depends on a node with held unknowns."""
+        nodes = np.unique(np.flatnonzero(self.held) // self.dim)
+        return self._all_points[0][:, nodes].nnz > 0
+
+    @cached_property
     def _supports(self) -> list:
         out = []
         for support in self._rigid_supports:

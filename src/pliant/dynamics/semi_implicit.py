@@ -438,8 +438,9 @@ class SemiImplicit(RobotModel):
     ) -> tuple[Array, Array, Array]:
         """Return the transpose of `_jvp`, with one solve for all columns."""
         eq, h = self.equations, self.dt
-        q_bar, w_bar = np.split(x_bar, 2)
-        w_bar = w_bar + h * q_bar
+        q_bar, v_bar = np.split(x_bar, 2)
+        w_bar = h * q_bar
+        w_bar += v_bar
         y = np.zeros_like(w_bar)
         y[eq.free] = -t.solve(w_bar[eq.free])
         dq, dv = state_jacobian.vjp(y)

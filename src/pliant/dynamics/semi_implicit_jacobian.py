@@ -1,6 +1,6 @@
 """The derivative of the residual of a semi-implicit step by its initial state."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,13 +9,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from pliant.bodies import Dissipation, complex_step_jacobian
-from pliant.bodies.body import CellMatrices, PartialCellsBody
+from pliant.bodies.body import StepForceBody
 from pliant.core import Array, map_columns
 from pliant.dynamics.cell_sums import CellSums
 from pliant.dynamics.equations import Equations, ModelCoefficients
 from pliant.dynamics.liquid_steps import LiquidImpulseDerivative
 
-CELLS_AT_ONCE = 96  # their matrices stay in the cache
 MAX_MATRIX_FREE_COLUMNS = 4  # for more columns a sparse matrix of the body is faster
 
 
@@ -68,10 +67,9 @@ class StateJacobian:
         dv = -eq.mass_times(self.coefficients, y)
         for liquid in self.liquids:
             dv -= liquid.impulse.mass_times(y)
-        held = (
-            h * eq.potential_stiffness_times(self.q, self.u, y, stiff_only=True)
-            - self._inertia * dv
-        )
+        held = -self._inertia * dv[eq.held]
+        if eq.potentials_use_held_nodes:
+            held += (h * eq.potential_stiffness_times(self.q, self.u, y, stiff_only=True))[eq.held]
         for liquid in self.liquids:
             by_q, by_v = liquid.vjp(y)
             dq, dv = dq + by_q, dv + by_v
@@ -79,8 +77,9 @@ class StateJacobian:
             at = self._points(dissipation, y)
             dq += h * self._scatter(dissipation, np.swapaxes(by_q, 1, 2) @ at)
             dv += h * self._scatter(dissipation, np.swapaxes(by_v, 1, 2) @ at)
-            held += self._scatter(dissipation, D @ at)  # D is symmetric
-        return dq - self._held(held), dv
+            held += self._scatter(dissipation, D @ at)[eq.held]  # D is symmetric
+        dq[eq.held] -= held
+        return dq, dv
 
     @property
     def _body(self) -> Any:
@@ -143,34 +142,29 @@ class StateJacobian:
     def _matrix(self) -> sp.csr_matrix:
         """The body's Jacobian (n_dofs, n_dofs) for many columns: h K of the free and -D of the held
         unknowns, h^2 dK/dq w + h dD/dq w of all."""
-        body, n = self._body, len(self.sums.dofs)
-        if not isinstance(body, PartialCellsBody):
-            return self.sums.matrix(self._cell_blocks(slice(0, n), lambda index: body))
-        parts = (slice(k, min(k + CELLS_AT_ONCE, n)) for k in range(0, n, CELLS_AT_ONCE))
-        return self.sums.matrix_of_parts(
-            (part, self._cell_blocks(part, body.some_cells)) for part in parts
-        )
+        if isinstance(self._body, StepForceBody):
+            fields, held = self.coefficients.fields, self.equations.held
+            return self.sums.matrix_of_entries(
+                self._body.step_force_derivative(
+                    self.q, self.w, fields, self._viscous_moduli, held, self.dt
+                )
+            )
+        return self.sums.matrix(self._cell_blocks())
 
-    def _cell_blocks(
-        self, part: slice, some_cells: Callable[[slice | Array], CellMatrices]
-    ) -> Array:
-        """Return the contributions (n_cells, k dim, k dim) of some cells to `_matrix`."""
-        h, m = self.dt, self._viscous_moduli
-        cells, held = some_cells(part), self.equations.held[self.sums.dofs[part]]
+    def _cell_blocks(self) -> Array:
+        """Return the contributions (n_cells, k dim, k dim) of the cells to `_matrix`."""
+        h, m, body = self.dt, self._viscous_moduli, self._body
+        held = self.equations.held[self.sums.dofs]
         near = np.flatnonzero(held.any(axis=1))  # the cells with held nodes
         columns = held[near][:, None, :]
-        K, T = cells.cell_stiffness_and_derivative(self.q, self.coefficients.fields, self.w)
+        K, T = body.cell_stiffness_and_derivative(self.q, self.coefficients.fields, self.w)
         blocks = h * K
-        if len(near):
-            blocks[near] = np.where(columns, 0.0, blocks[near])
+        blocks[near] = np.where(columns, 0.0, blocks[near])
         blocks += h * h * T
-        if m is None:
-            return blocks
-        blocks += h * cells.cell_viscous_derivatives(self.q, self.w, m)
-        if len(near):
-            D = some_cells(part.start + near).cell_viscous_matrices(self.q, self.q, m)
-            # a body without parts returns all of its cells
-            blocks[near] -= np.where(columns, D if len(D) == len(near) else D[near], 0.0)
+        if m is not None:
+            blocks += h * body.cell_viscous_derivatives(self.q, self.w, m)
+            D = body.cell_viscous_matrices(self.q, self.q, m)
+            blocks[near] -= np.where(columns, D[near], 0.0)
         return blocks
 
     # Friction
