@@ -19,7 +19,8 @@ import numpy as np
 
 from pliant.core import Array, InputError, counted
 from pliant.planners.augmented_state import AugmentedState
-from pliant.planners.evaluation import evaluate
+from pliant.planners.evaluation import Evaluation, evaluate
+from pliant.planners.exact_penalty import ExactPenaltyLoss
 from pliant.planners.gauss_newton_search import search_by_gauss_newton
 from pliant.planners.options import with_progress
 from pliant.planners.plan_result import (
@@ -31,13 +32,23 @@ from pliant.planners.plan_result import (
     has_approximate_derivatives,
 )
 from pliant.planners.trust_region_search import missed_goal_text
-from pliant.problem import AugmentedLagrangianLoss, ConstraintRow, Interval, Observation, Problem
+from pliant.problem import (
+    AugmentedLagrangianLoss,
+    ConstraintRow,
+    Interval,
+    Loss,
+    Observation,
+    Problem,
+)
 from pliant.store import read_json, write_json
 
 FILE = "multipliers.json"
 # After so many rounds without progress, each with a hundredfold penalty, the problem is infeasible.
 MAX_STALLED_ROUNDS = 4
 MAX_PENALTY_GROWTH = 1e10  # with a larger penalty, round-off hides the cost
+# Of an exact penalty, times cost / size of the constraint. It must exceed the multipliers, which
+# are about as large; a larger one only shortens steps along curved constraints.
+FIRST_EXACT_PENALTY = 100.0
 
 
 @dataclass(kw_only=True)
@@ -47,6 +58,7 @@ class ConstraintMultipliers:
     constraint_rows: Sequence[ConstraintRow]
     dt: float
     label: str  # its name in messages
+    scale: float = 0.0  # of an exact penalty (exact_penalty.py); 0: augmented Lagrangian
     multipliers: list[Array] = field(default_factory=list)
     penalty: float = 0.0  # 0: not chosen yet
     size: float = 0.0  # largest value of the constraint so far
@@ -60,7 +72,20 @@ class ConstraintMultipliers:
             for w, m in zip(self.constraint_rows, self.multipliers, strict=True)
         ]
 
-    def _loss(self, constraint_row: ConstraintRow, multiplier: Array) -> AugmentedLagrangianLoss:
+    @property
+    def is_exact(self) -> bool:
+        return self.scale > 0.0
+
+    def _loss(self, constraint_row: ConstraintRow, multiplier: Array) -> Loss:
+        if self.is_exact:
+            return ExactPenaltyLoss(
+                constraint_row=constraint_row, penalty=self.penalty, scale=self.scale
+            )
+        return self._augmented_loss(constraint_row, multiplier)
+
+    def _augmented_loss(
+        self, constraint_row: ConstraintRow, multiplier: Array
+    ) -> AugmentedLagrangianLoss:
         return AugmentedLagrangianLoss(
             constraint_row=constraint_row, multiplier=multiplier, penalty=self.penalty
         )
@@ -89,6 +114,10 @@ class ConstraintMultipliers:
         ]
         self.multipliers = [np.zeros_like(c) for c in functions]
         self.update_size(values)
+        if self.is_exact:
+            size = max(self.size, self._smallest_bound()) or 1.0
+            self.penalty = FIRST_EXACT_PENALTY * (abs(cost) or 1.0) / (size * self.scale)
+            return
         squared = sum(
             constraint_row.violation(y) ** 2
             for constraint_row, y in zip(self.constraint_rows, values, strict=True)
@@ -118,10 +147,14 @@ class ConstraintMultipliers:
         floor = [1e-9 * float(np.abs(y).max(initial=0.0)) for y in values]
         self.size = max(self.size, *largest, *floor)
 
-    def update(self, values: Sequence[Array]) -> None:
+    def update(self, values: Sequence[Array], tolerance: float) -> None:
         """Update the multipliers, and the penalty if the gap did not fall enough."""
+        if self.is_exact:
+            self._update_exact(values, tolerance)
+            return
         losses = [
-            self._loss(w, m) for w, m in zip(self.constraint_rows, self.multipliers, strict=True)
+            self._augmented_loss(w, m)
+            for w, m in zip(self.constraint_rows, self.multipliers, strict=True)
         ]
         found = [loss.next_multiplier(y) for loss, y in zip(losses, values, strict=True)]
         changes = zip(found, self.multipliers, strict=True)
@@ -131,6 +164,14 @@ class ConstraintMultipliers:
         factor = 100.0 if reduction > 0.9 else 10.0 if reduction > 0.25 else 1.0
         self.penalty, self.penalty_growth = self.penalty * factor, self.penalty_growth * factor
         self.gap, self.multipliers = gap, found
+
+    def _update_exact(self, values: Sequence[Array], tolerance: float) -> None:
+        """Increase the penalty if the constraint is violated: it was below the multiplier."""
+        gap = self.largest_violation(values)[0]
+        self.stalled = self.stalled + 1 if gap > 0.9 * self.gap else 0
+        factor = 1.0 if gap <= tolerance * self.size else 100.0
+        self.penalty, self.penalty_growth = self.penalty * factor, self.penalty_growth * factor
+        self.gap = gap
 
     def is_satisfied(self, tolerance: float) -> bool:
         return self.gap <= tolerance * self.size
@@ -149,6 +190,18 @@ def first_penalty(cost: float, squared: float, size: float) -> float:
     )
 
 
+def row_scale(problem: Problem, now: Evaluation, constraint_rows: Sequence[ConstraintRow]) -> float:
+    """Return the factor that makes the rows of a constraint as large as those of the residuals."""
+    args = now.states, now.controls, problem.previous_control
+    residuals = [one.loss.gauss_newton_factor(one.evaluate(*args)) for one in problem.observations]
+    rows = [row.jacobian(row.observation.evaluate(*args)) for row in constraint_rows]
+    largest, own = (
+        max((float(np.abs(F).max(initial=0.0)) for F in part), default=0.0)
+        for part in (residuals, rows)
+    )
+    return (largest or 1.0) / (own or 1.0)
+
+
 @with_progress
 def plan_with_constraints(
     problem: Problem,
@@ -158,6 +211,7 @@ def plan_with_constraints(
     options: Options | None = None,
     tolerance: float = 1e-6,
     rounds: int = 40,
+    exact: bool = False,
     **kwargs: Any,
 ) -> Plan:
     """Plan a problem with constraints by several rounds of a planner without constraints.
@@ -169,6 +223,8 @@ def plan_with_constraints(
     options : options.iterations limits the sum over all rounds
     tolerance : largest violation, relative to the size of the constraint
     rounds : largest number of rounds
+    exact : exact penalties instead of multipliers, for a planner whose quadratic models take them
+        as constraints, and for sets with bounds (exact_penalty.py)
     kwargs : arguments of the planner
 
     Raises InputError for a bad tolerance or number of rounds.
@@ -184,6 +240,9 @@ def plan_with_constraints(
     log = SearchLog(problem=problem, method=planner.__name__, options=options, keep=False)
     now = log.evaluate_guess(guess)
     constraints = _constraint_multipliers(problem)
+    if exact:
+        for constraint in constraints:
+            constraint.scale = row_scale(problem, now, constraint.constraint_rows)
     for constraint in constraints:
         constraint.initialise(
             constraint.observe(now.states, now.controls, problem.previous_control), now.cost
@@ -222,6 +281,8 @@ class _AugmentedLagrangianSearch:
 
     def run(self, rounds: int) -> Plan:
         options, tolerance_now = self.log.options, 1e-2
+        if any(constraint.is_exact for constraint in self.constraints):
+            tolerance_now = options.tolerance  # a round that is not finished says nothing
         if has_approximate_derivatives(self.problem.model):
             self._store(self._round(tolerance_now, partial(self.planner, **self.kwargs), 0.5))
             self.planner, self.kwargs = _plan_on_full_model, {}
@@ -291,7 +352,7 @@ class _AugmentedLagrangianSearch:
         for constraint in self.constraints:
             values = constraint.observe(plan.states, plan.controls, self.problem.previous_control)
             constraint.update_size(values)
-            constraint.update(values)
+            constraint.update(values, self.tolerance)
         violation = self.problem.constraint_violation(plan.states, plan.controls)
         log.history += [_shift_iteration(row, seconds, violation) for row in plan.history[1:]]
         return plan

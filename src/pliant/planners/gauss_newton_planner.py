@@ -9,7 +9,9 @@ to the observed part of the states, so the operations grow linearly with the ste
 
 from pliant.core import Array, InputError, Linearizable, ReducedDynamics, require_kind
 from pliant.planners.augmented_lagrangian import plan_with_constraints
+from pliant.planners.exact_penalty import has_linear_bounds
 from pliant.planners.gauss_newton_search import search_by_gauss_newton
+from pliant.planners.operation_counts import cheapest_route
 from pliant.planners.options import with_progress
 from pliant.planners.plan_result import Options, Plan, check_exact_derivatives
 from pliant.problem import Problem
@@ -47,7 +49,21 @@ def gauss_newton(
             "The route 'reduced' needs all states, but a condensed model has few; take None."
         )
     if problem.constraints:
+        exact = _takes_exact_penalties(problem, route)
         return plan_with_constraints(
-            problem, gauss_newton, guess=guess, options=options, route=route
+            problem,
+            gauss_newton,
+            guess=guess,
+            options=options,
+            exact=exact,
+            route="reduced" if exact else route,
         )
     return search_by_gauss_newton(problem, guess=guess, options=options, route=route)
+
+
+def _takes_exact_penalties(problem: Problem, route: str | None) -> bool:
+    """Return whether the iterations treat the constraints by an interior point method."""
+    attached = [one.attach(problem.model, problem.steps) for one in problem.constraints]
+    observations = [row.observation for rows in attached for row in rows]
+    chosen = route or cheapest_route(problem.with_observations(observations))
+    return chosen == "reduced" and all(has_linear_bounds(rows[0]) for rows in attached)

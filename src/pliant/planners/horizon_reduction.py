@@ -29,11 +29,15 @@ import numpy as np
 from pliant.core import Array, InputError
 from pliant.planners.augmented_state import AugmentedState
 from pliant.planners.evaluation import Evaluation
+from pliant.planners.exact_penalty import ExactPenaltyLoss
 from pliant.planners.plan_result import NO_COUPLING
 from pliant.planners.sensitivity import control_cost_gradient
 from pliant.problem import Observation
 
 PROBES = 3
+# Columns are dropped when their number has grown by this ratio: a step more of them costs less than
+# to find the small ones.
+MAX_COLUMN_GROWTH = 1.15
 # |E| <= 10 sqrt(2 / pi) max_i |E^T omega_i| with probability 1 - 10^-PROBES [Halko2011, eq. 4.3]
 PROBE_FACTOR = 10.0 * np.sqrt(2.0 / np.pi)
 
@@ -46,6 +50,11 @@ class WeightedRows:
     factor: Array  # (r, m) Gauss-Newton factor of the loss, without zero rows
     loss_gradient: Array  # (m,)
 
+    @property
+    def is_constraint(self) -> bool:
+        """Whether the rows are values with bounds instead of residuals."""
+        return isinstance(self.observation.loss, ExactPenaltyLoss)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ReducedHorizon:
@@ -55,7 +64,9 @@ class ReducedHorizon:
     A: tuple[Array, ...]  # of each step k: (r_{k+1}, r_k), d xi_{k+1} / d xi_k
     B: tuple[Array, ...]  # of each step k: (r_{k+1}, n_controls), d xi_{k+1} / d u_k
     rows: tuple[Array, ...]  # of steps 1 to N: (p_k, r_k) weighted residuals by xi_k
+    limited: tuple[Array, ...]  # of steps 1 to N: (q_k, r_k) values of constraints by xi_k
     observations: tuple[tuple[WeightedRows, ...], ...]  # of steps 1 to N, those of `rows`
+    constraints: tuple[tuple[WeightedRows, ...], ...]  # of steps 1 to N, those of `limited`
     gradient: Array  # (steps, n_controls), exact
     probes: Array  # (steps, n_controls, PROBES) (J - J')^T omega, omega random
 
@@ -70,17 +81,31 @@ class ReducedHorizon:
 
     def residual_change(self, change: Array) -> list[Array]:
         """Return the change of the residuals of steps 1 to N for a change (steps, n_controls)."""
-        xi, out = np.zeros(self.A[0].shape[1]), []
-        for A, B, rows, u in zip(self.A, self.B, self.rows, change, strict=True):
+        return self.row_changes(change)[0]
+
+    def row_changes(self, change: Array) -> tuple[list[Array], list[Array]]:
+        """Return the changes of the residuals and of the constraints of steps 1 to N."""
+        xi, residuals, limited = np.zeros(self.A[0].shape[1]), [], []
+        for A, B, rows, others, u in zip(
+            self.A, self.B, self.rows, self.limited, change, strict=True
+        ):
             xi = A @ xi + B @ u
-            out.append(rows @ xi)
-        return out
+            residuals.append(rows @ xi)
+            limited.append(others @ xi)
+        return residuals, limited
 
     def residual_vjp(self, bars: Sequence[Array]) -> Array:
         """Return the transpose of `residual_change`, (steps, n_controls)."""
+        return self._vjp(self.rows, bars)
+
+    def limited_vjp(self, bars: Sequence[Array]) -> Array:
+        """Return the transpose (steps, n_controls) of the change of the constraints."""
+        return self._vjp(self.limited, bars)
+
+    def _vjp(self, rows: Sequence[Array], bars: Sequence[Array]) -> Array:
         out, bar = np.zeros(self.gradient.shape), np.zeros(len(self.B[-1]))
         for k in range(self.steps - 1, -1, -1):
-            bar = bar + self.rows[k].T @ bars[k]
+            bar = bar + rows[k].T @ bars[k]
             out[k] = self.B[k].T @ bar
             bar = self.A[k].T @ bar
         return out
@@ -108,21 +133,27 @@ def reduce_horizon(
     G, others = np.zeros((n, 0)), np.zeros((n, 1 + PROBES))  # others: gradient and probes
     gradient = control_cost_gradient(problem, now.controls)
     probes = np.zeros((*now.controls.shape, PROBES))
-    A, B, rows, kept, is_coupled = [], [], [], [], False
+    A, B, rows, limited, kept, limits, is_coupled = [], [], [], [], [], [], False
     columns_split = ColumnSplit(tolerance=tolerance)
     for k in range(N, 0, -1):
-        kept.append(weighted_rows(layout, now, k))
+        found = weighted_rows(layout, now, k)
+        kept.append(tuple(one for one in found if not one.is_constraint))
+        limits.append(tuple(one for one in found if one.is_constraint))
         columns = [G]
-        for one in kept[-1]:
+        for one in (*kept[-1], *limits[-1]):
             C = layout.observation_matrix(one.observation)
             columns.append(C.T @ one.factor.T)
             others[:, 0] += C.T @ one.loss_gradient
         M = np.concatenate(columns, axis=1)
         X, dropped = columns_split.split(M)
         A.append(X[: G.shape[1]])
-        rows.append(X[G.shape[1] :])
-        others[:, 1:] += M @ dropped
-        G = M @ X
+        first = G.shape[1] + sum(len(one.factor) for one in kept[-1])
+        rows.append(X[G.shape[1] : first])
+        limited.append(X[first:])
+        if dropped is None:
+            G = M
+        else:
+            G, others[:, 1:] = M @ X, others[:, 1:] + M @ dropped
         if on_basis is not None:
             on_basis(k, G)
         r = G.shape[1]
@@ -133,7 +164,7 @@ def reduce_horizon(
         gradient[k - 1] += by_u[:, r]
         probes[k - 1] = by_u[:, r + 1 :]
         is_coupled |= bool(by_u.any())
-    if any(kept) and not is_coupled:
+    if (any(kept) or any(limits)) and not is_coupled:
         raise InputError(NO_COUPLING)
     X, _ = columns_split.split(G)
     if on_basis is not None:
@@ -143,7 +174,9 @@ def reduce_horizon(
         A=(X, *reversed(A[1:])),
         B=tuple(reversed(B)),
         rows=tuple(reversed(rows)),
+        limited=tuple(reversed(limited)),
         observations=tuple(reversed(kept)),
+        constraints=tuple(reversed(limits)),
         gradient=gradient,
         probes=probes,
     )
@@ -155,7 +188,8 @@ def weighted_rows(layout: AugmentedState, now: Evaluation, k: int) -> tuple[Weig
     for observation in layout.observations_at(k):
         y = observation.evaluate(now.states, now.controls, layout.problem.previous_control)
         F, slope = observation.loss.gauss_newton_factor(y), observation.loss.gradient(y)
-        F = F[np.any(F, axis=1)]
+        if not isinstance(observation.loss, ExactPenaltyLoss):
+            F = F[np.any(F, axis=1)]
         if len(F) or slope.any():
             out.append(WeightedRows(observation=observation, factor=F, loss_gradient=slope))
     return tuple(out)
@@ -167,23 +201,26 @@ class ColumnSplit:
 
     tolerance: float
     largest: float = 0.0
+    kept: int = 0  # columns after the last choice
 
     def __post_init__(self) -> None:
         self._rng = np.random.default_rng(0)
 
-    def split(self, M: Array) -> tuple[Array, Array]:
+    def split(self, M: Array) -> tuple[Array, Array | None]:
         """Return X (c, r) with orthonormal columns, and random combinations of the others.
 
-        The second is X_2 omega (c, PROBES), where M X_2 is dropped. X is orthogonal to round-off
-        however small the directions are, so the square of M costs no accuracy.
+        The second is X_2 omega (c, PROBES), where M X_2 is dropped; None if X is the identity. X is
+        orthogonal to round-off however small the directions are, so the square of M costs no
+        accuracy.
         """
         c = M.shape[1]
-        if not c or self.tolerance == 0.0:
-            return np.eye(c), np.zeros((c, PROBES))
+        if c <= MAX_COLUMN_GROWTH * self.kept or not c or self.tolerance == 0.0:
+            return np.eye(c), None
         values, X = np.linalg.eigh(M.T @ M)
         self.largest = max(self.largest, float(values[-1]))
         small = values <= self.tolerance**2 * self.largest
-        omega = self._rng.standard_normal((int(small.sum()), PROBES))
+        self.kept = c - int(small.sum())
+        omega = self._rng.standard_normal((c - self.kept, PROBES))
         return X[:, ~small], X[:, small] @ omega
 
 

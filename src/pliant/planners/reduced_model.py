@@ -94,7 +94,7 @@ class ReducedModel:
         shift, d = self._within_radius(radius)
         if self._problem.limit_violation(self.controls + d) > 1e-12:
             shift, d = self._within_limits(radius)
-        return TrustRegionStep(change=d, gain=self._gain(d), size=self._size(d), shift=shift)
+        return TrustRegionStep(change=d, gain=self.gain_of(d), size=self.size_of(d), shift=shift)
 
     def _within_radius(self, radius: float) -> tuple[float, Array]:
         """Return the least shift for which the step is within the radius, and the step."""
@@ -102,26 +102,27 @@ class ReducedModel:
 
         def excess(shift: float) -> float:
             found[shift] = self._solve(shift)[0] if shift else self._free_changes[..., 0]
-            return 1.0 - radius / max(self._size(found[shift]), 1e-300)
+            return 1.0 - radius / max(self.size_of(found[shift]), 1e-300)
 
         low, high = 0.0, 0.0
         while (over := excess(high)) > RADIUS_TOLERANCE:
-            size = self._size(found[high])
+            size = self.size_of(found[high])
             low, high = high, 2.0 * (1.0 + high) * size / radius - 1.0
         if high > 0.0 > over:
             scipy.optimize.brentq(excess, low, high, rtol=RADIUS_TOLERANCE)
-        fits = lambda d: self._size(d) <= radius * (1.0 + 2.0 * RADIUS_TOLERANCE)
+        fits = lambda d: self.size_of(d) <= radius * (1.0 + 2.0 * RADIUS_TOLERANCE)
         shift = min(shift for shift, d in found.items() if fits(d))
         return shift, found[shift]
 
-    def _size(self, d: Array) -> float:
+    def size_of(self, d: Array) -> float:
+        """Return the length of a change in the norm of the control costs."""
         flat = d.T.ravel()
         return float(np.sqrt(max(flat @ (self.metric.sparse @ flat), 0.0)))
 
-    def _gain(self, d: Array) -> float:
+    def gain_of(self, d: Array) -> float:
         """Return the predicted decrease of the cost."""
         squares = sum(float(r @ r) for r in self.stages.horizon.residual_change(d))
-        return -float(np.sum(self.gradient * d)) - 0.5 * (self._size(d) ** 2 + squares)
+        return -float(np.sum(self.gradient * d)) - 0.5 * (self.size_of(d) ** 2 + squares)
 
     def _solve(self, shift: float, held: Held | None = None) -> tuple[Array, Array]:
         return self.stages.solve(self.gradient, shift, self.metric.extra, held)
@@ -134,9 +135,9 @@ class ReducedModel:
         shift = 0.0
         for _ in range(30):
             d = self._solve_limited(shift)
-            if self._size(d) <= 1.1 * radius:
+            if self.size_of(d) <= 1.1 * radius:
                 break
-            shift = 1.5 * ((1.0 + shift) * self._size(d) / radius - 1.0)
+            shift = 1.5 * ((1.0 + shift) * self.size_of(d) / radius - 1.0)
         return shift, d
 
     def _solve_limited(self, shift: float) -> Array:

@@ -8,6 +8,7 @@ import numpy as np
 
 from pliant.core import Array, InputError
 from pliant.planners.augmented_state import AugmentedState
+from pliant.planners.constrained_model import ConstrainedModel
 from pliant.planners.evaluation import Evaluation
 from pliant.planners.horizon_reduction import expand_gains, reduce_horizon
 from pliant.planners.plan_result import Options, Plan, SearchLog
@@ -55,9 +56,11 @@ class HorizonReducer:
         rank = 0 if self.last is None else self.last.stages.horizon.rank
         return {"route": "reduced", "rank": rank, "model_error": self.error}
 
-    def model_at(self, now: Evaluation) -> ReducedModel:
+    def model_at(self, now: Evaluation) -> ReducedModel | ConstrainedModel:
         """Return the quadratic model about an evaluation."""
-        return self._reduce(now, None)
+        model = self._reduce(now, None)
+        is_constrained = any(model.stages.horizon.constraints)
+        return ConstrainedModel(model=model, now=now) if is_constrained else model
 
     def model_with_bases(self, now: Evaluation) -> tuple[ReducedModel, list[Array]]:
         """Return the model and the bases (size of z, r_k) of steps 0 to N - 1."""
@@ -82,7 +85,7 @@ class HorizonReducer:
         Controls at their limits follow them. Return None if they do not exist.
         """
         try:
-            model = self.last if self.last and self.last.now is now else self.model_at(now)
+            model = self.last if self.last and self.last.now is now else self._reduce(now, None)
         except InputError:  # such as a limit point, where derivatives do not exist
             return None
         ok, gains, *_ = model.stages.policy(now.controls, model.metric.extra)

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg import lapack
 
 from pliant.core import Array
 from pliant.planners.horizon_reduction import ReducedHorizon
@@ -149,26 +150,23 @@ class ReducedStages:
 
 def _free_gains(Q: QuadraticModel) -> tuple[Array, Array]:
     """Return the gains (n_controls, size of zeta) and the changes (n_controls, k) at zeta = 0."""
-    n = Q.uz.shape[1]
-    both = -scipy.linalg.cho_solve(
-        scipy.linalg.cho_factor(Q.uu), np.concatenate([Q.uz, Q.u], axis=1)
-    )
-    return both[:, :n], both[:, n:]
+    return _gains(Q.uu, Q.uz, Q.u)
+
+
+def _gains(uu: Array, uz: Array, u: Array) -> tuple[Array, Array]:
+    """Return -uu^-1 uz and -uu^-1 u. Raises LinAlgError if uu is not positive definite."""
+    # SciPy's functions for small matrices take ten times as long as LAPACK itself
+    _, both, info = lapack.dposv(uu, np.concatenate([uz, u], axis=1))
+    if info:
+        raise np.linalg.LinAlgError("the Hessian by the controls is not positive definite")
+    return -both[:, : uz.shape[1]], -both[:, uz.shape[1] :]
 
 
 def _held_gains(Q: QuadraticModel, held: Array, values: Array) -> tuple[Array, Array]:
     """Return the same as `_free_gains`, with some changes held at their values."""
     if not held.any():
         return _free_gains(Q)
-    K, free = np.zeros(Q.uz.shape), ~held
-    d = np.where(held, values, 0.0)[:, None] * np.ones(Q.u.shape)
-    if free.any():
-        part = QuadraticModel(
-            z=Q.z,
-            u=(Q.u + Q.uu @ d)[free],
-            zz=Q.zz,
-            uz=Q.uz[free],
-            uu=Q.uu[np.ix_(free, free)],
-        )
-        K[free], d[free] = _free_gains(part)
-    return K, d
+    fixed, rows = np.where(held, values, 0.0)[:, None], held[:, None]
+    uu = np.where(rows | held, np.eye(len(held)), Q.uu)  # held changes have equations of their own
+    K, d = _gains(uu, np.where(rows, 0.0, Q.uz), np.where(rows, 0.0, Q.u + Q.uu @ fixed))
+    return K, d + fixed
