@@ -49,6 +49,7 @@ def test_benchmark_reports_ratios_and_missing_peers():
     assert ours["vertices"] == 525
     assert ours["ours"]["factorisations"] <= ours["ours"]["evaluations"]
     assert ours["scikit-fem corotated"]["difference"] < 1e-7
+    assert ours["bare loop"]["difference"] < 1e-12
     assert {row[1] for row in report.tables[2][2]} == set(linalg.available_solvers())
     assert [row[1] for row in report.tables[2][2] if row[-1] == "chosen"] == [
         ours["ours"]["solver"]

@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from pliant import linalg
+from pliant.bench.peers.bare_tangent import bare_tangent, pair_places
 from pliant.bench.peers.drake import step_with_drake
 from pliant.bench.peers.fem_case import Case, PeerRun
 from pliant.bench.peers.skfem import step_with_skfem
+from pliant.bodies import MaterialFields
 from pliant.core import Array, MissingExtra, Step
 from pliant.dynamics import ImplicitEuler, SemiImplicit
 from pliant.geometry import Box, Mesh
@@ -35,6 +37,7 @@ def measure(lattice: tuple[int, int, int], steps: int) -> dict[str, Any]:
     mesh = Box(size=(0.04, 0.04, 0.2)).mesh(divisions=lattice)
     numbers: dict[str, Any] = {"vertices": mesh.n_points, "cells": mesh.n_cells}
     numbers["ours"], positions, linear_positions = _pliant_times(mesh, steps)
+    numbers["bare loop"] = numbers["ours"].pop("bare loop")
     case = Case(
         points=mesh.points,
         cells=mesh.cells,
@@ -87,6 +90,7 @@ def _pliant_times(mesh: Mesh, steps: int) -> tuple[dict[str, Any], Array, Array]
         "tangent": timed(tangent),
         "factor": timed(lambda: eq.tangent.analysis.factor(values)),
     }
+    out["bare loop"] = _bare_loop(eq.body, q, coefficients.fields)
     out["factors"] = {
         solver: _factor_times(linalg.analyse(eq.tangent.analysis.pattern, solver), values)
         for solver in linalg.available_solvers()
@@ -102,6 +106,17 @@ def _pliant_times(mesh: Mesh, steps: int) -> tuple[dict[str, Any], Array, Array]
         model.space.position(end.x).reshape(-1, 3),
         linear.space.position(linear_end.x).reshape(-1, 3),
     )
+
+
+def _bare_loop(body: Any, q: Array, fields: MaterialFields) -> dict[str, float]:
+    """Return the time [ms] of the tangent in a plain loop, and the relative difference of its
+    blocks."""
+    places, ours = pair_places(body), body.stiffness(q, fields)
+    loop = lambda: bare_tangent(body, places, q, fields.moduli)
+    return {
+        "tangent": timed(loop),
+        "difference": float(np.abs(loop() - ours).max() / np.abs(ours).max()),
+    }
 
 
 def _factor_times(analysis: linalg.Analysis, values: Array) -> dict[str, float]:
