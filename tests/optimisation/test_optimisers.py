@@ -351,6 +351,23 @@ def sampled(n=8, seed=5):
     )
 
 
+@pytest.mark.parametrize("patience", [1, 2])
+def test_adam_starts_again_from_the_best_after_its_patience(patience):
+    seen = []
+
+    class Valley(Residuals):
+        def gradient(self, z, samples=None):
+            seen.append(float(z[0]))
+            return self.jacobian(z)
+
+    valley = Valley(lambda z: z, lambda z: np.eye(1), start=[0.2])
+    run(valley, Adam(rate=1.0, patience=patience), iterations=3)
+    at = 1 + patience  # the first point after a new start, with half the rate
+    assert seen[1] == pytest.approx(0.2 - 1.0)
+    assert seen[at] == pytest.approx(0.2 - 0.5)
+    assert all(abs(z) > 0.2 for z in seen[1:at])
+
+
 @pytest.mark.parametrize("kind", [Adam, SGD])
 def test_batches_converge_to_the_mean_and_use_every_sample_once(kind):
     c, objective = sampled()
@@ -530,6 +547,8 @@ def test_damaged_files_are_refused(change, text, tmp_path, raises_clear_error):
         (lambda: run(bowl(), SGD(batch_size=2)), "batch size is 2.* has 1 sample; give a smaller"),
         (lambda: run(bowl(), Adam(batch_size=9)), "batch size is 9"),
         (lambda: Adam(schedule=3), "schedule"),
+        (lambda: Adam(patience=0), "The patience of Adam is '0'"),
+        (lambda: SGD(patience=1.5), "The patience of SGD is '1.5'"),
         (lambda: SGD(momentum=1.0), "momentum"),
         (lambda: SGD(clip=-1.0), "clip"),
         (lambda: LBFGSB(first_step=np.inf), "first step"),

@@ -101,9 +101,9 @@ def gradient_warnings(checks: Sequence[GradientCheck]) -> tuple[str, ...]:
             f"objective over a step of {bad[-1].step:.2g} (predicted {bad[-1].predicted:.3g}, "
             f"simulated {_simulated(bad[-1].measured)}; the body is in contact in "
             f"{_percent(bad[-1].contact_share)} of the time steps). "
-            "Optimise fewer time steps first and continue from the result, take a smaller rate, "
-            "more damping or less friction, or smooth the contacts of finite elements by a larger "
-            "layer and slip_speed."
+            "Optimise fewer time steps first and continue from the result, give a gait a "
+            "gradient_window, take a smaller rate, more damping or less friction, or smooth the "
+            "contacts of finite elements by a larger layer and slip_speed."
         )
     if len(checks) > 1 and checks[-1].norm > MUCH_LARGER * checks[0].norm > 0.0:
         found.append(

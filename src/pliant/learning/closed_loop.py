@@ -31,6 +31,8 @@ from pliant.core import (
     effector_jacobian,
     finite_array,
     initial_state_at,
+    is_integer,
+    quoted,
     require_kind,
 )
 from pliant.dynamics.simulation import Rollout
@@ -52,6 +54,7 @@ class ClosedLoopTape:
     step: Step  # of the model
     decision: Decision
     free: Array  # (n_controls,) whether each control is inside its limits
+    k: int  # number of the step
 
 
 @final
@@ -70,6 +73,11 @@ class ClosedLoop:
     follows. Controls beyond the actuator limits are clipped to them. `params` are the controller's
     weights, named "controller.NAME", and then those of the model. The loop can be differentiated,
     refined or stepped in batches if the model can.
+
+    With a `gradient_window`, gradients are not exact: every so many steps they pass the state only
+    as a rigid translation across gravity. Exact gradients of long gaits with contacts grow without
+    bound and point nowhere. Windows keep how the controls of a window move the robot within it,
+    because a robot that starts the next window elsewhere walks on in the same way.
 
     Raises InputError if the parts do not fit together.
 
@@ -90,6 +98,7 @@ class ClosedLoop:
     model: Dynamics
     observer: "AnyObserver | ObserverDescription | None"
     controller: AnyController
+    gradient_window: int | None = None  # steps; None: exact gradients
     # the abilities of the model, set on construction only if the model has them
     pullback: Callable[[Step, Array], tuple[Array, Array, Array]] = field(init=False, repr=False)
     linearize: Callable[[Step], Linearization] = field(init=False, repr=False)
@@ -118,8 +127,10 @@ class ClosedLoop:
         law = ControlLaw(observer=attached, controller=self.controller)
         object.__setattr__(self, "law", law)
         self._check_sizes()
+        self._check_window()
         for protocol, names in ABILITIES.items():
-            if isinstance(self.model, protocol):
+            inexact = protocol is Linearizable and self.gradient_window is not None
+            if isinstance(self.model, protocol) and not inexact:
                 for name in names:
                     object.__setattr__(self, name, getattr(self, f"_{name}"))
 
@@ -140,6 +151,22 @@ class ClosedLoop:
             raise InputError(
                 f"The state of the model has a part '{CONTROLS}' already; give the model without "
                 "a loop."
+            )
+
+    def _check_window(self) -> None:
+        window = self.gradient_window
+        if window is None:
+            return
+        if not is_integer(window) or window < 1:
+            raise InputError(
+                f"The gradient window is {quoted(window)}; give a number of steps, 1 or more, or "
+                "None for exact gradients."
+            )
+        body = getattr(self.model, "body", None)
+        if not hasattr(self.model, "dim") or not np.all(getattr(body, "is_position", True)):
+            raise InputError(
+                "A gradient window needs a robot of particles or solid cells, whose unknowns are "
+                "positions; leave it out."
             )
 
     # Dynamics
@@ -276,7 +303,7 @@ class ClosedLoop:
             return Step(x, Status(ok=False, text=NO_FINITE_CONTROL), None)
         control = np.clip(raw, *self.model.control_limits())
         step = self.model.step(inner, control, q, k)
-        tape = ClosedLoopTape(owner=self, step=step, decision=found, free=control == raw)
+        tape = ClosedLoopTape(owner=self, step=step, decision=found, free=control == raw, k=k)
         return Step(np.concatenate([step.x, control, found.after]), step.status, tape)
 
     def _step_many(self, x: Array, u: Array, p: Array | None = None, k: int = 0) -> StepBatch:
@@ -309,11 +336,26 @@ class ClosedLoop:
         by_law, by_memory, by_w = self.law.vjp(
             t.decision, (by_u + control_bar) * t.free, self.memory(x_bar)
         )
+        by_inner = by_x + by_law
+        if self.gradient_window is not None and t.k > 0 and t.k % self.gradient_window == 0:
+            by_inner, by_memory = self._by_translation(by_inner), np.zeros_like(by_memory)
         return (
-            np.concatenate([by_x + by_law, np.zeros(len(control_bar)), by_memory]),
+            np.concatenate([by_inner, np.zeros(len(control_bar)), by_memory]),
             np.zeros(0),
             np.concatenate([by_w, by_q]),
         )
+
+    def _by_translation(self, by_state: Array) -> Array:
+        """Return the gradient by the model's state (model.space.size,) that has the same derivative
+        by a rigid translation across gravity, and no other part."""
+        n, dim, gravity = self.model.space.n_dofs, self.model.dim, self.robot.gravity  # type: ignore[attr-defined]
+        by_translation = by_state[:n].reshape(-1, dim).sum(axis=0)
+        if gravity is not None and np.any(gravity):
+            down = gravity / np.linalg.norm(gravity)
+            by_translation -= (by_translation @ down) * down
+        out = np.zeros_like(by_state)
+        out[:n] = np.tile(by_translation * dim / n, n // dim)
+        return out
 
     def _linearize(self, step: Step) -> Linearization:
         """Return the derivative of a step as operators. Raises InputError for a failed step."""
@@ -350,7 +392,7 @@ class ClosedLoop:
     # Refinement
 
     def _with_model(self, model: Dynamics) -> "ClosedLoop":
-        return ClosedLoop(model, self.observer, self.controller)
+        return replace(self, model=model)
 
     def _refined(self) -> "ClosedLoop":
         """Return the loop with the next finer surrogate."""

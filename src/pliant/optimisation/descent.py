@@ -11,6 +11,7 @@ from pliant.optimisation.evaluator import Evaluator
 from pliant.optimisation.methods import Stopping
 from pliant.optimisation.rates import RateSchedule, check_schedule
 from pliant.planners.adam import AdamMoments
+from pliant.planners.gradient_planner import PATIENCE
 
 
 @final
@@ -23,12 +24,14 @@ class Adam:
     rate : largest change of a variable in a step
     schedule : function iteration -> factor on the rate, such as CosineRate(iterations=100)
     clip : largest norm of a gradient, relative to the median norm of the last 20 ones
+    patience : number of iterations without improvement after which Adam starts again from the best
+        variables, with half the rate. Small ones for objectives with useless gradients in places,
+        such as those of long contacts. Not used with batches.
     batch_size : number of samples in a step; None: all. An iteration is then an epoch: every sample
         once, in an order that the seed shuffles, and the value of all samples at its end.
 
-    A step into a failed simulation is taken back and the rate is halved. With all samples the rate
-    is also halved after 8 iterations without improvement. Raises InputError for values outside
-    these ranges.
+    A step into a failed simulation is taken back and the rate is halved. Raises InputError for
+    values outside these ranges.
 
     >>> from pliant.optimisation import Adam
     >>> Adam(rate=0.02).rate
@@ -38,6 +41,7 @@ class Adam:
     rate: float = 0.05
     schedule: RateSchedule | None = None
     clip: float = 5.0
+    patience: int = PATIENCE
     batch_size: int | None = None
 
     def __post_init__(self) -> None:
@@ -69,7 +73,7 @@ class SGD:
     rate : norm of the change of the variables by the first gradient, also after a new start from
         the best variables so far; later ones in proportion
     momentum : share of the last step that is repeated, from 0 to below 1
-    schedule, clip, batch_size : as in Adam
+    schedule, clip, patience, batch_size : as in Adam
 
     >>> from pliant.optimisation import SGD
     >>> SGD(batch_size=1).momentum
@@ -80,6 +84,7 @@ class SGD:
     momentum: float = 0.9
     schedule: RateSchedule | None = None
     clip: float = 5.0
+    patience: int = PATIENCE
     batch_size: int | None = None
 
     def __post_init__(self) -> None:
@@ -109,6 +114,10 @@ def _check_settings(name: str, method: Adam | SGD) -> None:
     require_positive(f"The rate of {name}", method.rate, "")
     require_positive(f"The clip of {name}", method.clip, "")
     check_schedule(method.schedule)
+    if not is_integer(method.patience) or method.patience < 1:
+        raise InputError(
+            f"The patience of {name} is {quoted(method.patience)}; give a whole number, 1 or more."
+        )
     size = method.batch_size
     if size is not None and (not is_integer(size) or size < 1):
         raise InputError(

@@ -12,7 +12,7 @@ from pliant.optimisation.methods import FAILED_START, Iterate, Stopping
 from pliant.optimisation.objective import ObjectiveEvaluation
 from pliant.optimisation.rates import RECENT, clipped_gradient
 from pliant.optimisation.states import OptimiserState
-from pliant.planners.gradient_planner import PATIENCE, RATE_GROWTH
+from pliant.planners.gradient_planner import RATE_GROWTH
 
 if TYPE_CHECKING:
     from pliant.optimisation.descent import SGD, Adam
@@ -167,7 +167,7 @@ class DescentOptimiser:
             self.best = self.now
         if improved:
             self.factor = min(RATE_GROWTH * self.factor, 1.0)
-        elif self.waited >= PATIENCE:
+        elif self.waited >= self.method.patience:
             # without the memory, the next step is one of descent, as long as the first one
             self.now = replace(self.best, memory=self.memory)
             self.factor, self.waited = 0.5 * self.factor, 0

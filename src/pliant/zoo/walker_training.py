@@ -145,7 +145,7 @@ def optimise_walker(
     if not run.resume:
         remove_files(folder, f"**/{OPTIMISATION.noun}*")
     n = len(task.problems) - 1
-    later = Adam(rate=float(s["later_rate"]))
+    later = Adam(rate=float(s["later_rate"]), patience=int(s["patience"]))
     search = successive_halving(
         task.problems[first:],
         [Adam(rate=float(s["rate"])), *[later] * n][first:],

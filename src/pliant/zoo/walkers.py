@@ -132,7 +132,7 @@ def walker_loop(
     observer = ScaledObserver(
         observer=both, offset=seen.observe(model.initial_state()), scale=scale
     )
-    frequency = float(settings["clock"])
+    frequency, window = float(settings["clock"]), int(settings["window"]) or None
     lower, upper = model.control_limits()
     network = MLP(
         n_inputs=seen.size + (2 if frequency > 0.0 else 0),
@@ -144,8 +144,8 @@ def walker_loop(
     )
     if frequency > 0.0:
         clocked = ClockedController(controller=network, frequency=frequency)
-        return ClosedLoop(model, observer, clocked)
-    return ClosedLoop(model, observer, network)
+        return ClosedLoop(model, observer, clocked, gradient_window=window)
+    return ClosedLoop(model, observer, network, gradient_window=window)
 
 
 def walker_problem(
