@@ -2,6 +2,7 @@
 run or in the failed step."""
 
 import re
+from dataclasses import replace
 from math import inf, nan
 
 import numpy as np
@@ -395,6 +396,15 @@ def test_step_that_tears_body_apart_fails():
     says = r"Step 6 failed: The body tears numerically: particles \d+ and \d+ were neighbours and are 2.6 cells apart.*take a larger cell"  # noqa: E501
     with pytest.raises(StepError, match=says):
         pl.simulate(of, np.zeros((20, 0)), x0=x)
+    earlier = replace(of, max_gap=1.0)
+    with pytest.raises(StepError, match=r"Step 2 failed: .* are 1\.\d+ cells apart"):
+        pl.simulate(earlier, np.zeros((20, 0)), x0=x)
+
+
+@pytest.mark.parametrize("gap", [0.0, -1.0, 3.0, np.nan])
+def test_largest_gap_out_of_range_is_an_error(gap):
+    with pytest.raises(InputError, match=r"[Tt]he largest gap"):
+        model(max_gap=gap)
 
 
 @pytest.mark.parametrize("transfer", ["updated", "total"])

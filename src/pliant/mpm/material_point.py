@@ -113,7 +113,9 @@ class MaterialPoint:
     With `store_substeps` a step keeps all its substeps, so that `pullback` simulates nothing again;
     use it for gradients of runs whose planner or trainer limits the memory. Otherwise `memory`
     [bytes] limits what `pullback` keeps of a step; with None it has as many segments as each has
-    substeps. With precision "float32" the substeps take half the memory. The particles `body` are
+    substeps. A step fails if particles that are neighbours at rest are more than `max_gap` cells
+    apart: the grid hardly couples them beyond 2.5, the default; take less for moderate strains.
+    With precision "float32" the substeps take half the memory. The particles `body` are
     sampled if they are left out. Raises `InputError` for a cell larger than the body and for
     unstable substeps.
 
@@ -139,6 +141,7 @@ class MaterialPoint:
     design: Sequence[str] = ()
     memory: float | None = None
     store_substeps: bool = False
+    max_gap: float = MAX_NEIGHBOUR_GAP
     precision: str = "float64"
     transfer: str = "updated"
     body: Particles | ReferenceGrid = None  # type: ignore[assignment]
@@ -148,6 +151,11 @@ class MaterialPoint:
         object.__setattr__(self, "dt", check_dt(self.dt))
         object.__setattr__(self, "cell", require_positive("The grid's cell", self.cell, "m"))
         _check_precision_and_memory(self.precision, self.memory)
+        if not 0.0 < require_number("The largest gap", self.max_gap, "cells") <= MAX_NEIGHBOUR_GAP:
+            raise InputError(
+                f"The largest gap between neighbours is {self.max_gap:g} cells; give one above 0 "
+                f"and up to {MAX_NEIGHBOUR_GAP:g}."
+            )
         require_kind("The stored substeps", self.store_substeps, bool, "give True or False")
         if self.transfer not in TRANSFERS:
             raise InputError(
@@ -714,7 +722,7 @@ class MaterialPoint:
         )
         if J <= 0.0:
             return _failed(inversion_text(p, position[p]))
-        if gap > MAX_NEIGHBOUR_GAP * self.cell:
+        if gap > self.max_gap * self.cell:
             a, b = self.body.rest_neighbours[which]
             return _failed(
                 f"The body tears numerically: particles {a} and {b} were neighbours and are "

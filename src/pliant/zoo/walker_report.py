@@ -55,6 +55,11 @@ class WalkerMotion:
             title=f"{loop.model.robot.name}, {training.combination}, seed {training.seed}",
         )
 
+    @property
+    def gap(self) -> float:
+        """The largest gap [cells] between particles that are neighbours at rest."""
+        return max(self.model.neighbour_gap(x) for x in self.states) / self.model.cell
+
     def scene(self) -> DrawnScene:
         """Return the scene, in which colours show the pressures."""
         return particle_scene(
@@ -85,6 +90,7 @@ def walker_outcome(run: ExperimentRun, make: MakeWalker, paper: PaperValues) -> 
     return Outcome(
         metrics={
             **_size_metrics(motion, paper),
+            "largest gap between neighbouring particles": Metric(value=motion.gap, unit="cells"),
             **distance_metrics(groups, paper),
             **_cost_metrics(found),
         },

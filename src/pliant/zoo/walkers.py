@@ -106,6 +106,7 @@ def walker_model(
         transfer=str(settings["transfer"]),
         body=walker.particles,  # type: ignore[arg-type]
         memory=1e9,
+        max_gap=float(settings["max_gap"]),
         store_substeps=walker.robot.mesh().dim == 2,  # in space they take too much memory
     )
     varied = {name for chosen in chosen_combinations(settings).values() for name in chosen}
