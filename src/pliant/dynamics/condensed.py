@@ -28,6 +28,7 @@ from pliant.core import (
     require_kind,
 )
 from pliant.dynamics.equations import Equations
+from pliant.dynamics.latent import Latent
 from pliant.dynamics.robot_model import RobotModel
 from pliant.dynamics.semi_implicit import SemiImplicit
 from pliant.robot import Robot
@@ -50,9 +51,11 @@ class Condensed:
     """A model whose derivatives are reduced to its effectors. `derivative` is "linear",
     "nonlinear" [Menager2024, eq. 13] or "exact".
 
+    `model` is a rule of a robot with velocities, or `Latent`, whose shapes come from a surrogate.
     `effectors` names the effectors (default: all). `actuators` names actuators whose points are
     added to the reduced state, for constraints on their displacement. Raises InputError if the
-    model has no velocities, no effectors or, unless exact, design variables.
+    model has no velocities, no effectors or, unless exact, design variables, and for "nonlinear" or
+    actuators with `Latent`, whose effectors are no nodes that forces act on.
 
     >>> import pliant as pl
     >>> beam = pl.Robot(
@@ -69,7 +72,7 @@ class Condensed:
     6
     """
 
-    model: RobotModel
+    model: RobotModel | Latent
     effectors: Sequence[str] | str | None = None  # None: all of the robot
     actuators: Sequence[str] | str = ()
     derivative: str = "linear"
@@ -78,8 +81,8 @@ class Condensed:
         require_kind(
             "The model to condense",
             self.model,
-            RobotModel,
-            "give SemiImplicit(robot, dt=...) or another rule of a robot",
+            (RobotModel, Latent),
+            "give SemiImplicit(robot, dt=...), another rule of a robot, or Latent",
         )
         require_kind(
             "The model to condense",
@@ -97,7 +100,9 @@ class Condensed:
                 "A condensed model needs velocities, which this rule does not have; take "
                 "SemiImplicit or ImplicitEuler."
             )
-        if self.space.parts != ("position", "velocity"):
+        if isinstance(self.model, Latent):
+            self._check_latent()
+        elif self.space.parts != ("position", "velocity"):
             raise InputError(
                 "A condensed model needs a rule whose new position is the old one plus h times "
                 "the new velocity; take SemiImplicit or ImplicitEuler."
@@ -113,6 +118,18 @@ class Condensed:
                 "Effector(point=...)."
             )
         _ = self.observed_rows  # raise InputError for a wrong name now
+
+    def _check_latent(self) -> None:
+        if self.derivative == "nonlinear":
+            raise InputError(
+                "The derivative of a condensed Latent model is 'nonlinear', but its state has no "
+                "nodes; take 'linear' or 'exact'."
+            )
+        if self._actuator_names:
+            raise InputError(
+                "A condensed Latent model has no points of the actuator "
+                f"'{self._actuator_names[0]}'; leave `actuators` out, or condense SemiImplicit."
+            )
 
     # Core interface: that of the wrapped model, except for the derivative
 
@@ -134,7 +151,8 @@ class Condensed:
 
     @property
     def equations(self) -> Equations:
-        return self.model.equations
+        """The equations of the robot; `Latent` has none."""
+        return self.model.equations  # type: ignore[union-attr]
 
     @property
     def robot(self) -> Robot:
@@ -279,7 +297,13 @@ class Condensed:
         return np.vstack([self.dt * (self.observed_rows @ dw), self.observed_rows @ dw])
 
     def coupling(self, step: Step) -> Coupling:
-        """Return W_ea, W_aa and the free motion of the effectors at a step of the model."""
+        """Return W_ea, W_aa and the free motion of the effectors at a step of the model. Raises
+        InputError for `Latent`."""
+        if isinstance(self.model, Latent):
+            raise InputError(
+                "A condensed Latent model has no forces at nodes, so it has no coupling; condense "
+                "SemiImplicit."
+            )
         h, n = self.dt, self.equations.n_dofs
         response = self._control_response(step)
         speed = sum(

@@ -214,7 +214,7 @@ class HorizonProgram:
             float(width[np.isfinite(width)].max(initial=0.0)), float(np.abs(motion.controls).max())
         )
         gradient = float(np.abs(c).max()) + float(np.diag(P).max()) * widest
-        cost = VIOLATION_COST * gradient / max(float(np.abs(A).max()), 1e-300)
+        cost = VIOLATION_COST * gradient / (float(np.abs(A).max()) or 1.0)
         below, above = np.isfinite(lower), np.isfinite(upper)
         n, n_below, n_above = len(c), int(below.sum()), int(above.sum())
         slack = np.concatenate([np.ones(n_below), -np.ones(n_above), [1.0]])

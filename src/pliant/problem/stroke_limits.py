@@ -8,8 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pliant.core import Array, Dynamics, InputError, require_number
-from pliant.dynamics import Condensed
-from pliant.dynamics.robot_model import RobotModel
+from pliant.dynamics.equations import Equations
 from pliant.problem.constraints import ConstraintRow, Interval
 from pliant.problem.observations import Observation, QuadraticLoss
 from pliant.problem.terms import steps_at_times
@@ -100,14 +99,15 @@ def _attached_actuator(model: Dynamics, name: str) -> tuple[Any, sp.csr_matrix]:
 
     Raises InputError if the model has no robot or the actuator has no displacement.
     """
-    if not isinstance(model, RobotModel | Condensed):
+    equations = getattr(model, "equations", None)
+    if not isinstance(equations, Equations):
         raise InputError(
             "A stroke limit needs a stepping rule of a robot, such as SemiImplicit or "
             "ImplicitEuler; this model has no attached actuators."
         )
-    term, rows = model.equations.attached(name)
+    term, rows = equations.attached(name)
     if not isinstance(term, DisplacementActuator):
-        kind = type(model.robot.actuators[name]).__name__
+        kind = type(equations.robot.actuators[name]).__name__
         raise InputError(
             f"The actuator '{name}' is a {kind}, whose displacement is its control; bound it "
             "with Limit(lower=..., upper=...), or order=1 for its rate."

@@ -155,5 +155,6 @@ def _body_positions(model: Dynamics, robot: Robot, states: Array) -> Array | Non
     size = robot.body().rest.size
     if model.space.n_dofs == size:
         return states[:, :size]
-    positions = getattr(model, "positions", None)  # a surrogate maps its state to the body
+    full_model = getattr(model, "full_model", model)  # of a condensed one
+    positions = getattr(full_model, "positions", None)  # a surrogate maps its state to the body
     return None if positions is None else np.stack([positions(x) for x in states])
