@@ -24,6 +24,14 @@ def test_newton_ddp_and_ipopt_converge_to_one_optimum():
     assert all(name in notes[-1] for name in ends)
 
 
+def test_collocation_from_rest_violates_the_dynamics_before_it_converges():
+    plots, notes = paper003.figure_nine_at_full_size(quick=True)
+    _, violation = plots[0].series["largest residual force [N]"]
+    assert violation[0] < 1e-6 * violation.max()  # the guess is a simulation
+    assert violation[-1] > 1e-6 * violation.max()
+    assert "5 iterations" in notes[0]
+
+
 def test_problem_sizes_match_table_1():
     table = {
         "pendulum-1": (1, 60, 0.667),
