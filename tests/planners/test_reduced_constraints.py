@@ -139,3 +139,23 @@ def test_only_linear_bounds_are_inside_the_recursion(inside, function, is_linear
     problem = follow()
     row = tip(inside, function).attach(problem.model, problem.steps)[0]
     assert has_linear_bounds(row) == is_linear
+
+
+def test_unreachable_constraint_is_named():
+    problem = follow(limits=LIMITS)
+    far = tip(Interval(lower=5.0), lambda y: y[1:2])
+    plan = gauss_newton(replace(problem, constraints=[far]), route="reduced")
+    assert not plan.status
+    assert "the constraint on the position of 'tip' at t = 0.03 s is still violated" in (
+        plan.status.text
+    )
+    assert plan.limit_violation <= 1e-9
+
+
+def test_equality_holds_exactly():
+    problem = follow(limits=LIMITS)
+    height = problem.model.effector("tip", problem.initial_state)[0, 1] + 0.005
+    final = tip(Interval(lower=height, upper=height), lambda y: y[1:2], time=0.36)
+    plan = gauss_newton(replace(problem, constraints=[final]), route="reduced")
+    assert plan.status, plan.status.text
+    assert plan.constraint_violation <= 1e-10
