@@ -249,6 +249,7 @@ def test_horizon_positions_start_at_the_measurement():
     [
         ({"effectors": ()}, "at least one effector"),
         ({"effectors": "tup"}, "tip"),
+        ({"effectors": 3}, "The effectors of nonlinear_mpc are '3'"),
         ({"horizon": 0}, "The horizon of nonlinear_mpc is '0'; give a whole number, 1 or more"),
         ({"delay": -1}, "The delay of nonlinear_mpc is '-1'; give a whole number, 0 or more"),
         ({"iterations": 1.5}, "number of iterations of nonlinear_mpc is '1.5'"),
@@ -278,6 +279,8 @@ def test_wrong_problems_states_and_measurements_are_refused():
     state = controller.begin()
     with pytest.raises(InputError, match=r"start with controller\.begin"):
         controller.act(np.zeros(4), np.zeros(2))
+    with pytest.raises(InputError, match="another horizon or other effectors"):
+        controller.act(nonlinear_mpc(problem, effectors="tip", horizon=3).begin(), np.zeros(2))
     for measured in ((0.0, np.nan), (0.0, 0.0, 0.0)):
         with pytest.raises(InputError, match="The measurement"):
             controller.act(state, measured)
