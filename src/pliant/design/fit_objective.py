@@ -25,7 +25,8 @@ class FitObjective:
     """Half the sum of squared residuals over all measurements, plus the terms of the problem.
 
     The variables are those of the problem, then a time offset for each recording, in units of the
-    largest one. The samples are the measurements.
+    largest one. The samples are the measurements, or the first ones of them. Those of a first fit
+    have the variables of all.
     """
 
     problem: Problem  # with a scene for each measurement, in which the offsets are zero
@@ -34,7 +35,9 @@ class FitObjective:
     workers: int | None = 1
     # [bytes] of stored states and steps; short recordings then need no repeated simulation
     checkpoints: Checkpoints = 2.0**28
-    _kept: dict[bytes, ProblemObjective] = field(init=False, repr=False, default_factory=dict)
+    first: int | None = None  # number of measurements that count; None: all
+    # the last objectives by their offsets; a copy with another `first` shares them
+    kept: dict[bytes, ProblemObjective] = field(repr=False, default_factory=dict)
 
     # Variables
 
@@ -62,7 +65,7 @@ class FitObjective:
 
     @property
     def n_samples(self) -> int:
-        return len(self.measured)
+        return len(self.measured) if self.first is None else self.first
 
     def offsets(self, z: Array) -> Array:
         """Return the time offset (n_scenes,) [s] of each measurement."""
@@ -84,6 +87,7 @@ class FitObjective:
             **problem_identity(self.problem),
             "measurements": {one.name: one.digest for one in self.measured},
             "largest offset": self.largest_offset,
+            "measurements fitted first": self.first,
         }
 
     # Evaluations
@@ -92,7 +96,7 @@ class FitObjective:
         """Return the objective of the variables without the offsets, at the offsets of z."""
         offsets = self.offsets(z)
         key = offsets.tobytes()
-        found = self._kept.pop(key, None)
+        found = self.kept.pop(key, None)
         if found is None:
             scenes = [
                 replace(scene, terms=(ObservationTerm(observations=one.observations(offset)),))
@@ -109,21 +113,22 @@ class FitObjective:
                 workers=self.workers,
                 allow_independent=True,
             )
-        self._kept[key] = found
-        for old in list(self._kept)[:-2]:
-            self._kept.pop(old).close()
+        self.kept[key] = found
+        for old in list(self.kept)[:-2]:
+            self.kept.pop(old).close()
         return found
 
     def close(self) -> None:
         """Stop the processes."""
-        for objective in self._kept.values():
+        for objective in self.kept.values():
             objective.close()
 
     def value(self, z: Array, samples: Indices | None = None) -> ObjectiveEvaluation:
-        return self.at_offsets(z).value(z[: self.n_inner], samples)
+        return self.at_offsets(z).value(z[: self.n_inner], self._counting(samples))
 
     def gradient(self, z: Array, samples: Indices | None = None) -> ObjectiveEvaluation:
         """Return the value and its gradient (n,)."""
+        samples = self._counting(samples)
         found = self.at_offsets(z).gradient(z[: self.n_inner], samples)
         if found.failed or not self.timed:
             return found
@@ -140,10 +145,11 @@ class FitObjective:
         )
 
     def residuals(self, z: Array, samples: Indices | None = None) -> ObjectiveEvaluation:
-        return self.at_offsets(z).residuals(z[: self.n_inner], samples)
+        return self.at_offsets(z).residuals(z[: self.n_inner], self._counting(samples))
 
     def jacobian(self, z: Array, samples: Indices | None = None) -> ObjectiveEvaluation:
         """Return the residuals (r,) and their derivative (r, n)."""
+        samples = self._counting(samples)
         found = self.at_offsets(z).jacobian(z[: self.n_inner], samples)
         chosen = list(range(self.n_samples) if samples is None else samples)
         if found.failed or not self.timed:
@@ -169,6 +175,10 @@ class FitObjective:
             gradient=jacobian.T @ np.asarray(found.residuals),
             simulations=found.simulations + count,
         )
+
+    def _counting(self, samples: Indices | None) -> Indices | None:
+        """Return the samples; without any the first measurements, or None if all count."""
+        return range(self.first) if samples is None and self.first is not None else samples
 
     @cached_property
     def counts(self) -> tuple[int, ...]:

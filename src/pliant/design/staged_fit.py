@@ -4,20 +4,13 @@ Far from the solution, one measurement says as much about the direction of a ste
 and takes fewer simulations. Close to it, all of them together average the noise.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
-from pliant.core import Array, counted
+from pliant.core import counted
 from pliant.design.fit_objective import FitObjective
-from pliant.optimisation import (
-    ObjectiveEvaluation,
-    OptimisationMethod,
-    OptimisationResult,
-    optimise,
-)
-from pliant.optimisation.objective import Indices
+from pliant.optimisation import OptimisationMethod, OptimisationResult, optimise
 from pliant.optimisation.result import OPTIMISATION
 from pliant.progress import Progress
 
@@ -60,9 +53,8 @@ def optimise_fit(
         )
     if resume and not (inner is not None and OPTIMISATION.exists(inner)):
         OPTIMISATION.check_folder(where, resume)
-    part = FirstMeasurements(objective=objective, count=first)
     before = optimise(
-        part,
+        replace(objective, first=first),
         method,
         folder=inner,
         resume=resume,
@@ -93,46 +85,3 @@ def _after(found: OptimisationResult, before: OptimisationResult, what: str) -> 
         history=tuple(replace(row, simulations=row.simulations + spent) for row in found.history),
         status=replace(found.status, text=f"{text} with {what}"),
     )
-
-
-@final
-@dataclass(frozen=True, kw_only=True, eq=False)
-class FirstMeasurements:
-    """The objective of the first `count` measurements of a fit, with the variables of all."""
-
-    objective: FitObjective
-    count: int
-
-    @property
-    def start(self) -> Array:
-        return self.objective.start
-
-    @property
-    def bounds(self) -> tuple[Array, Array]:
-        return self.objective.bounds
-
-    @property
-    def n_samples(self) -> int:
-        return self.count
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        return {**self.objective.identity, "measurements fitted first": self.count}
-
-    def named_values(self, z: Array) -> Mapping[str, Array]:
-        return self.objective.named_values(z)
-
-    def value(self, z: Array, samples: Indices | None = None) -> ObjectiveEvaluation:
-        return self.objective.value(z, self._of(samples))
-
-    def gradient(self, z: Array, samples: Indices | None = None) -> ObjectiveEvaluation:
-        return self.objective.gradient(z, self._of(samples))
-
-    def residuals(self, z: Array) -> ObjectiveEvaluation:
-        return self.objective.residuals(z, self._of(None))
-
-    def jacobian(self, z: Array) -> ObjectiveEvaluation:
-        return self.objective.jacobian(z, self._of(None))
-
-    def _of(self, samples: Indices | None) -> Indices:
-        return range(self.count) if samples is None else samples
