@@ -14,13 +14,8 @@ from pliant.zoo.experiments import cylinder_air_water as cylinder
 from pliant.zoo.experiments import finger_inverse as finger
 from pliant.zoo.experiments import finger_mixed as mixed
 from pliant.zoo.experiments import pendulum_hydraulic as pendulum
-from pliant.zoo.inverse_tasks import (
-    TargetTask,
-    failures,
-    remaining_motion_cosine,
-    target_metrics,
-    visit_targets,
-)
+from pliant.zoo.inverse_report import failures, target_metrics
+from pliant.zoo.inverse_tasks import TargetTask, remaining_motion_cosine, visit_targets
 from pliant.zoo.registry import find
 from pliant.zoo.robots.cylinder import CAP, LENGTH, RADIUS, WALL, tip_angle
 

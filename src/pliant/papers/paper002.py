@@ -26,15 +26,8 @@ from pliant.zoo.experiments import finger_inverse as finger
 from pliant.zoo.experiments import finger_mixed as mixed
 from pliant.zoo.experiments import pendulum_hydraulic as pendulum
 from pliant.zoo.experiments.fluid_weight import GRAVITY, WATER
-from pliant.zoo.inverse_tasks import (
-    TargetTask,
-    TargetTaskResult,
-    controller_messages,
-    failures,
-    target_scene,
-    tracking_plots,
-    visit_targets,
-)
+from pliant.zoo.inverse_report import controller_messages, failures, target_scene, tracking_plots
+from pliant.zoo.inverse_tasks import TargetTask, TargetTaskResult, visit_targets
 from pliant.zoo.registry import find
 
 SHOWS = (

@@ -22,7 +22,8 @@ from pliant.report import DrawnScene, Plot
 from pliant.report.robot_scene import robot_scene
 from pliant.robot import PointLoad, Robot
 from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
-from pliant.zoo.inverse_tasks import make_probe, with_curved_facets
+from pliant.zoo.inverse_report import with_curved_facets
+from pliant.zoo.inverse_tasks import make_probe
 from pliant.zoo.robots import silicone_cylinder
 from pliant.zoo.robots.cylinder import tip_angle
 

@@ -12,16 +12,14 @@ from pliant.dynamics import Quasistatic, equilibrium
 from pliant.report import Plot
 from pliant.robot import Robot
 from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
+from pliant.zoo.inverse_report import (
+    target_metrics,
+    target_outcome,
+)
 from pliant.zoo.inverse_tasks import (
-    CONTROL_RATE,
     TargetTask,
     TargetTaskResult,
-    controller_messages,
-    failures,
     make_probe,
-    target_metrics,
-    target_scene,
-    tracking_plots,
     visit_targets,
 )
 from pliant.zoo.robots import hydraulic_finger
@@ -101,15 +99,14 @@ def perform_with(fluid: str) -> Callable[[ExperimentRun], Outcome]:
         tips = tip_curves(run.settings, run.progress)
         target_task = task(run.settings, fluid, tips)
         result = visit_targets(target_task, run.progress)
-        run.save_trajectory(result.states, result.controls, dt=1.0 / CONTROL_RATE)
-        faults = failures(target_task, result) + not_closest(tips[fluid], result)
-        return Outcome(
+        return target_outcome(
+            run,
+            target_task,
+            result,
             metrics=finger_metrics(tips[fluid], target_task, result),
-            plots=[reachable_plot(tips, {fluid: result}), *tracking_plots(target_task, result)],
-            scene=target_scene(target_task, result, run.identity, VIEW),
-            reached=not faults,
-            message="; ".join(faults) or "done",
-            notes=controller_messages(result),
+            plots=[reachable_plot(tips, {fluid: result})],
+            view=VIEW,
+            faults=not_closest(tips[fluid], result),
         )
 
     return perform

@@ -13,16 +13,14 @@ from pliant.robot import Robot
 from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
 from pliant.zoo.experiments import finger_inverse
 from pliant.zoo.experiments.finger_inverse import Curves, distance_to_curve, tip_curves
+from pliant.zoo.inverse_report import (
+    target_metrics,
+    target_outcome,
+)
 from pliant.zoo.inverse_tasks import (
-    CONTROL_RATE,
     TargetTask,
     TargetTaskResult,
-    controller_messages,
-    failures,
     make_probe,
-    target_metrics,
-    target_scene,
-    tracking_plots,
     visit_targets,
 )
 from pliant.zoo.robots.finger import BACK, BOTTOM, FLOOR, HOLLOW, LENGTH
@@ -56,15 +54,13 @@ def perform(run: ExperimentRun) -> Outcome:
     tips = tip_curves(run.settings, run.progress)
     target_task = task(run.settings, tips)
     result = visit_targets(target_task, run.progress)
-    run.save_trajectory(result.states, result.controls, dt=1.0 / CONTROL_RATE)
-    faults = failures(target_task, result)
-    return Outcome(
+    return target_outcome(
+        run,
+        target_task,
+        result,
         metrics=mixed_metrics(tips, target_task, result),
-        plots=[reachable_plot(tips, result), *tracking_plots(target_task, result)],
-        scene=target_scene(target_task, result, run.identity, finger_inverse.VIEW),
-        reached=not faults,
-        message="; ".join(faults) or "done",
-        notes=controller_messages(result),
+        plots=[reachable_plot(tips, result)],
+        view=finger_inverse.VIEW,
     )
 
 

@@ -13,16 +13,14 @@ from pliant.report import Plot
 from pliant.robot import Robot
 from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
 from pliant.zoo.experiments.cylinder_air_water import wall_points
+from pliant.zoo.inverse_report import (
+    target_metrics,
+    target_outcome,
+)
 from pliant.zoo.inverse_tasks import (
-    CONTROL_RATE,
     TargetTask,
     TargetTaskResult,
-    controller_messages,
-    failures,
     make_probe,
-    target_metrics,
-    target_scene,
-    tracking_plots,
     visit_targets,
 )
 from pliant.zoo.robots import hydraulic_pendulum
@@ -82,15 +80,13 @@ def perform(run: ExperimentRun) -> Outcome:
     target_task = task(run.settings)
     run.progress("computing the targets", 1, 1)
     result = visit_targets(target_task, run.progress)
-    run.save_trajectory(result.states, result.controls, dt=1.0 / CONTROL_RATE)
-    faults = failures(target_task, result)
-    return Outcome(
+    return target_outcome(
+        run,
+        target_task,
+        result,
         metrics=pendulum_metrics(target_task, result),
-        plots=[*position_plots(result), *tracking_plots(target_task, result)],
-        scene=target_scene(target_task, result, run.identity, VIEW),
-        reached=not faults,
-        message="; ".join(faults) or "done",
-        notes=controller_messages(result),
+        plots=position_plots(result),
+        view=VIEW,
     )
 
 
