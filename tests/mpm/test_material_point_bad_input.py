@@ -55,6 +55,10 @@ BUILD = {
         lambda: model(robot(damping=pl.Damping(stiffness=0.1)), substeps=3),
         r"not stable.*Take substeps=",
     ),
+    "a body of another kind": (
+        lambda: model(body=3),
+        r"The body is '3' \(int\); leave it out",
+    ),
     "substeps of 0": (
         lambda: model(substeps=0),
         "substeps is '0'; it must be an integer of 1 or more",

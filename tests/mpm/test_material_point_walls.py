@@ -8,6 +8,7 @@ from particle_scenes import block, box, energy, masses, momentum, tables
 import pliant as pl
 from pliant.contact import terrain
 from pliant.geometry import Polygon
+from pliant.mpm.grid_box import extent, grid_box
 
 every_dim = pytest.mark.parametrize("dim", [2, 3])
 G = 9.81
@@ -281,7 +282,7 @@ def nodes_of(model, at):
 @pytest.mark.parametrize("cell", [0.05, 0.1 / 3, 0.025, 0.023, 0.017])
 def test_support_holds_exactly_the_reached_grid_nodes_behind_it(dim, cell):
     model = pl.MaterialPoint(block(dim, supports=[pl.Support(region="x-")]), dt=0.01, cell=cell)
-    grid = model._box(model._extent(model.body.rest), 2)
+    grid = grid_box(extent(model.body.rest, model.dim), 2, model.cell)
     walls = model.boundaries.on(grid, np.zeros(0))
     held = (
         np.stack(np.unravel_index(walls.node, (grid.nx, grid.ny, grid.nz)), axis=1)[:, :dim]

@@ -3,27 +3,26 @@ grid under one control, and their adjoint.
 
 With the updated Lagrangian transfer, the state has positions, velocities, the affine velocity field
 C and the deformation gradient F of every particle. With the total Lagrangian one, it has positions
-and velocities of the nodes of a grid in the rest shape. A step keeps only its initial state. The
-adjoint simulates the substeps again, with as many of them on tape as the memory allows.
+and velocities of the nodes of a grid in the rest shape. A step keeps only its initial state, unless
+the model stores its substeps. The adjoint simulates them again, with as many of them on tape as the
+memory allows.
 """
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 import scipy.sparse as sp
 
-from pliant.actuators.muscle import StressActuator
 from pliant.argument_checks import check_dt, check_index, check_state, check_step
-from pliant.bodies import MaterialFields, parameters_of, positive_parameter
+from pliant.bodies import parameters_of
 from pliant.bodies.design import Design, refuse_parameters, valid_names
 from pliant.checkpointing import Schedule, best_schedule, uniform_schedule
 from pliant.core import (
     Array,
     InputError,
-    Param,
     Params,
     Space,
     Status,
@@ -38,16 +37,20 @@ from pliant.core import (
     require_positive,
 )
 from pliant.kernels.threads import run_kernel
-from pliant.materials import FRICTION
-from pliant.mpm.grid import GridBox, ParticleData, SubstepParameters
-from pliant.mpm.grid_boundaries import NODE_REACH, Boundaries
+from pliant.mpm.control_step import advance_nodes, advance_particles
+from pliant.mpm.grid import GridBox, SubstepParameters
+from pliant.mpm.grid_boundaries import Boundaries
+from pliant.mpm.model_coefficients import (
+    coefficients_at,
+    default_coefficients,
+    other_parameters,
+    stress_actuators,
+)
 from pliant.mpm.node_contacts import NodeContacts
 from pliant.mpm.particle_forces import (
     ParticleForce,
     highest_frequency,
-    liquid_mass,
     particle_potentials,
-    with_values,
 )
 from pliant.mpm.particle_model import (
     DEFAULT_FRACTION,
@@ -57,28 +60,32 @@ from pliant.mpm.particle_model import (
     stable_substep,
     warn_of_narrow_cavities,
 )
-from pliant.mpm.particles import Particles, extreme_particles
+from pliant.mpm.particle_states import (
+    ParticleFields,
+    particle_fields,
+    state_of_nodes,
+    state_of_particles,
+)
+from pliant.mpm.particles import Particles
 from pliant.mpm.reference_grid import ReferenceGrid
-from pliant.mpm.substeps import LEFT_GRID, ParticleCoefficients, Substeps, inversion_text
+from pliant.mpm.result_checks import MAX_NEIGHBOUR_GAP, failed_status, particle_status
+from pliant.mpm.stress_actuation import StressActuation
+from pliant.mpm.substeps import ParticleCoefficients, Substeps
 from pliant.mpm.tape_memory import TapeMemory
-from pliant.mpm.total_substeps import TRAVELLED, TotalSubsteps
+from pliant.mpm.total_substeps import TotalSubsteps
 from pliant.robot import Robot
-from pliant.robot.actuation import for_each_actuator
-from pliant.robot.parameters import general_parameters, robot_with
+from pliant.robot.parameters import robot_with
 
 WITHOUT_EFFECT = {
     r"contact\d+\.stiffness": "has no effect on MaterialPoint, whose grid meets an obstacle "
     "without springs; remove it, or take ImplicitEuler."
 }
 TRANSFERS = ("updated", "total")
-MAX_NEIGHBOUR_GAP = 2.5  # [cells] between rest neighbours; beyond three they share no node
-MIN_MARGIN = 2  # [cells] of the grid around the particles
-MAX_MARGIN_FROM_REST = 64  # [cells] that a body may move in a step from rest
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MaterialPointTape:
-    """The initial state of a step; the adjoint simulates its substeps again."""
+    """The initial state of a step, from which the adjoint simulates its substeps again."""
 
     owner: "MaterialPoint"
     x: Array
@@ -87,15 +94,6 @@ class MaterialPointTape:
     # of the updated Lagrangian transfer; of the other, the nodes that may touch each obstacle
     region: "GridBox | list[Array]"
     stored: "Substeps | TotalSubsteps | None"  # with their tapes, if the model stores them
-
-
-class ParticleFields(NamedTuple):
-    """The fields of the particles in a state."""
-
-    position: Array  # (n, dim) [m]
-    velocity: Array  # (n, dim) [m/s]
-    rate: Array  # (n, dim, dim) [1/s] of the deformation gradient
-    deformation: Array  # (n, dim, dim) deformation gradient
 
 
 @final
@@ -182,7 +180,14 @@ class MaterialPoint:
     def _made_body(self) -> Particles | ReferenceGrid:
         """Return the given or sampled body, of the kind that the transfer needs."""
         body = self.body
-        if body is None:
+        if body is not None:
+            require_kind(
+                "The body",
+                body,
+                (Particles, ReferenceGrid),
+                "leave it out, or take that of another MaterialPoint",
+            )
+        else:
             body = sample_body(self.robot, self.cell, self.per_cell, self.seeding, self.rng_seed)
         particles = body.particles if isinstance(body, ReferenceGrid) else body
         if not self.is_total:
@@ -270,52 +275,12 @@ class MaterialPoint:
         [1/s] and deformation gradients (n, dim, dim). The last two belong to the transfer "updated"
         only; those of "total" follow from the nodes."""
         if self.is_total:
-            return self._state_of_nodes(position, velocity, affine, deformation)
-        n, d = self.body.n_particles, self.dim
-        q = finite_array("The position", position, (n * d,), "m")
-        v = (
-            np.zeros_like(q)
-            if velocity is None
-            else finite_array("The velocity", velocity, (n * d,), "m/s")
-        )
-        C = (
-            np.zeros((n, d, d))
-            if affine is None
-            else finite_array("The affine field", affine, (n, d, d), "1/s")
-        )
-        F = (
-            np.tile(np.eye(d), (n, 1, 1))
-            if deformation is None
-            else finite_array("The deformation gradient", deformation, (n, d, d))
-        )
-        return np.concatenate([q, v, C.ravel(), F.ravel()])
-
-    def _state_of_nodes(
-        self, position: Array, velocity: Array | None, *others: Array | None
-    ) -> Array:
-        if any(other is not None for other in others):
-            raise InputError(
-                'The state of the transfer "total" has positions and velocities of nodes only; '
-                "leave out the affine field and the deformation."
-            )
-        n = self.space.n_dofs
-        q = finite_array("The position", position, (n,), "m")
-        v = np.zeros(n) if velocity is None else velocity
-        return np.concatenate([q, finite_array("The velocity", v, (n,), "m/s")])
+            return state_of_nodes(self, position, velocity, affine, deformation)
+        return state_of_particles(self, position, velocity, affine, deformation)
 
     def particles(self, x: Array) -> ParticleFields:
         """Return the fields of the particles in a state (n_state,)."""
-        parts, d = self.space.split(x), self.dim
-        if isinstance(self.body, ReferenceGrid):
-            q, v = parts.position, parts.velocity
-            W, gradient = self.body.weights, self.body.deformation
-            return ParticleFields(
-                W @ q.reshape(-1, d), W @ v.reshape(-1, d), gradient(v), gradient(q)
-            )
-        F, C = parts.deformation.reshape(-1, d, d), parts.affine.reshape(-1, d, d)
-        return ParticleFields(
-            parts.position.reshape(-1, d), parts.velocity.reshape(-1, d), C @ F, F
-        )
+        return particle_fields(self, x)
 
     def neighbour_gap(self, x: Array) -> float:
         """Return the largest distance [m] in a state (n_state,) of two particles that are
@@ -329,44 +294,11 @@ class MaterialPoint:
     @cached_property
     def variables(self) -> Design:
         refuse_parameters(self.design, WITHOUT_EFFECT)
-        return Design(body=self.body, names=self.design, others=self._other_parameters)
+        return Design(body=self.body, names=self.design, others=other_parameters(self))
 
     @property
     def params(self) -> Params:
         return self.variables.params
-
-    @cached_property
-    def _other_parameters(self) -> dict[str, Param]:
-        """All parameters that are not of the material, by name."""
-        volume = Param(
-            name="cells.volume", value=self.body.volumes(), unit="m^3", lower=0.0, upper=np.inf
-        )
-        found = [
-            *general_parameters(self.robot, self.dim).values(),
-            volume,
-            *(
-                FRICTION.parameter(f"contact{k}.friction", contact.friction)
-                for k, contact in enumerate(self.robot.contacts)
-            ),
-            *(
-                positive_parameter(f"actuators.{name}.strength", actuator.strength, "-")
-                for name, actuator in self._stress_actuators.items()
-            ),
-            *(
-                replace(param, name=f"{force.group}.{param.name}")
-                for force in self.particle_potentials
-                for param in parameters_of(force.potential)
-            ),
-        ]
-        return {param.name: param for param in found}
-
-    @property
-    def _stress_actuators(self) -> dict[str, StressActuator]:
-        return {
-            name: actuator
-            for name, actuator in self.robot.actuators.items()
-            if isinstance(actuator, StressActuator)
-        }
 
     @cached_property
     def force_parameters(self) -> dict[str, tuple[int, str]]:
@@ -384,7 +316,7 @@ class MaterialPoint:
         (n_controls,) by the strength of each control."""
         return {
             f"actuators.{name}.strength": by_control[part]
-            for name, (_, part) in zip(self._stress_actuators, self.stresses, strict=True)
+            for name, (_, part) in zip(stress_actuators(self.robot), self.stresses, strict=True)
         }
 
     def robot_with_params(self, p: Array) -> Robot:
@@ -400,7 +332,7 @@ class MaterialPoint:
         key, kept = np.asarray(p, float).tobytes(), self._kept_coefficients
         found = kept.get(key)
         if found is None:
-            found = self._coefficients_at(p)
+            found = coefficients_at(self, p)
             kept.clear()
             kept[key] = found
         return found
@@ -410,73 +342,22 @@ class MaterialPoint:
         return TapeMemory()
 
     @cached_property
+    def _default_coefficients(self) -> ParticleCoefficients:
+        return default_coefficients(self)
+
+    @cached_property
     def _kept_coefficients(self) -> dict[bytes, ParticleCoefficients]:
         """The last coefficients by their parameters: all steps of a simulation have the same."""
         return {}
 
-    def _coefficients_at(self, p: Array) -> ParticleCoefficients:
-        others = self.variables.other_values(p)
-        volumes = others.pop("cells.volume", None)
-        values = {name: float(value[0]) for name, value in others.items()}
-        fields = self.variables.fields(p)
-        data = self.body.particle_data(fields, volumes)
-        forces = [with_values(force, values) for force in self.particle_potentials]
-        robot = robot_with(self.robot, values, self.body)
-        return self._coefficients(
-            robot, fields, data, forces, frequency=self._frequency(forces, data.mass)
-        )
-
-    @cached_property
-    def _default_coefficients(self) -> ParticleCoefficients:
-        fields = self.body.fields
-        data = self.body.particle_data(fields)
-        return self._coefficients(self.robot, fields, data, self.particle_potentials)
-
-    def _coefficients(
-        self,
-        robot: Robot,
-        fields: MaterialFields,
-        particle_data: ParticleData,
-        forces: list[ParticleForce],
-        frequency: float = 0.0,
-    ) -> ParticleCoefficients:
-        strengths = np.ones(self.n_controls)
-        for actuator, (_, part) in zip(robot.actuators.values(), self._controls, strict=True):
-            if isinstance(actuator, StressActuator):
-                strengths[part] = actuator.strength
-        node_mass, liquid = np.zeros(0), liquid_mass(forces, self.space.n_dofs // self.dim)
-        if not self.is_total:
-            particle_data = particle_data._replace(mass=particle_data.mass + liquid)
-        data = self._cast(particle_data)._replace(stress_row=self.stress_rows)
-        sorted_data = data
-        if isinstance(self.body, ReferenceGrid):
-            sorted_data = ParticleData(*(part[self.body.order] for part in data))
-            node_mass = self.body.node_masses(particle_data.mass) + liquid
-        return ParticleCoefficients(
-            fields=fields,
-            particle_data=data,
-            sorted_data=sorted_data,
-            node_mass=node_mass,
-            friction=np.array([contact.friction for contact in robot.contacts]),
-            strengths=strengths,
-            substep=self._substep_parameters(robot),
-            forces=forces,
-            frequency=frequency,
-        )
-
     def stable_substeps(self, p: Array | None = None) -> int:
         """Return the number of substeps of a step that is stable for parameters p (n_params,)."""
         made = self.coefficients(p)
-        frequency = self._frequency(list(made.forces), made.particle_data.mass)
+        frequency = self.frequency(list(made.forces), made.particle_data.mass)
         stable = stable_substep(made.fields, self.cell, made.substep.viscosity, frequency)
         return max(1, int(np.ceil(self.dt / (DEFAULT_FRACTION * stable))))
 
-    @property
-    def _controls(self) -> list[tuple[None, slice]]:
-        """The part of the control of each actuator."""
-        return for_each_actuator(self.robot, lambda actuator: None)
-
-    def _frequency(self, forces: list[ParticleForce], mass: Array) -> float:
+    def frequency(self, forces: list[ParticleForce], mass: Array) -> float:
         """Return the highest angular frequency [rad/s] of forces on particles of masses (n,)."""
         values = [param.value for force in forces for param in parameters_of(force.potential)]
         key, cached = np.concatenate([mass, *values]).tobytes(), self._frequencies
@@ -490,54 +371,17 @@ class MaterialPoint:
         """The last highest frequency, by the masses and the parameters of the forces."""
         return {}
 
-    def _cast(self, particle_data: ParticleData) -> ParticleData:
-        return ParticleData(
-            *(
-                part.astype(self.precision) if part.dtype == float else part
-                for part in particle_data
-            )
-        )
-
     # Attachments
 
     @cached_property
+    def stress_actuation(self) -> StressActuation:
+        return StressActuation(robot=self.robot, body=self.body)
+
+    @property
     def stresses(self) -> list[tuple[tuple[Array, Array], slice]]:
         """The particles and second Piola stress per unit of control of each actuator that acts by
         stress, with its control."""
-        made = for_each_actuator(
-            self.robot,
-            lambda actuator: (
-                actuator.stress(self.body) if isinstance(actuator, StressActuator) else None
-            ),
-        )
-        return [(stress, part) for stress, part in made if stress is not None]
-
-    @cached_property
-    def stress_rows(self) -> Array:
-        """The row (n,) of each particle in the stress of the actuators; -1 without one."""
-        rows = np.full(self.body.n_particles, -1)
-        for (particles, _), _ in self.stresses:
-            rows[particles] = 0
-        rows[rows == 0] = np.arange(np.sum(rows == 0))
-        return rows
-
-    @cached_property
-    def stress_by_control(self) -> sp.csr_matrix:
-        """The derivative (n_rows * dim^2, n_controls) of the actuators' stress, row after row, by
-        the controls."""
-        size, rows, columns, values = self.dim**2, [], [], []
-        for (particles, S), part in self.stresses:
-            own = size * self.stress_rows[particles][:, None] + np.arange(size)
-            rows.append(own.ravel())
-            columns.append(np.full(own.size, part.start))
-            values.append(np.tile(S.ravel(), len(particles)))
-        shape = (size * (self.stress_rows.max(initial=-1) + 1), self.n_controls)
-        if not rows:
-            return sp.csr_matrix(shape)
-        entries = np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))
-        made = sp.csr_matrix(entries, shape)
-        made.eliminate_zeros()
-        return made
+        return self.stress_actuation.stresses
 
     @cached_property
     def particle_potentials(self) -> list[ParticleForce]:
@@ -572,20 +416,6 @@ class MaterialPoint:
     def substep_parameters(self) -> SubstepParameters:
         return self._default_coefficients.substep
 
-    def _substep_parameters(self, robot: Robot) -> SubstepParameters:
-        gravity = np.zeros(3)
-        if robot.gravity is not None:
-            gravity[: self.dim] = finite_array("Gravity", robot.gravity, (self.dim,), "m/s^2")
-        tau = self.dt / self.substeps
-        return SubstepParameters(
-            self.dim,
-            self.cell,
-            tau,
-            float(robot.damping.stiffness),
-            1.0 / (1.0 + tau * robot.damping.mass),
-            *gravity.tolist(),
-        )
-
     # Stepping
 
     def step(self, x: Array, u: Array, p: Array | None = None, k: int = 0) -> Step:
@@ -604,17 +434,17 @@ class MaterialPoint:
             springs = " or an actuator oscillates" if coefficients.frequency > 0.0 else ""
             return Step(
                 x,
-                _failed(
+                failed_status(
                     f"With these parameters a wave crosses a cell{springs} in {wave:.3g} s, "
                     "a substep has "
                     f"{self.substep_parameters.tau:.3g} s; take "
                     f"substeps={int(np.ceil(self.dt / (DEFAULT_FRACTION * wave)))}."
                 ),
             )
-        advance = self._advance_nodes if self.is_total else self._advance_particles
-        new, failed, substeps = advance(x, u, coefficients)
+        advance = advance_nodes if self.is_total else advance_particles
+        new, failed, substeps = advance(self, x, u, coefficients)
         if failed or substeps is None:
-            return Step(x, _failed(failed))
+            return Step(x, failed_status(failed))
         tape = MaterialPointTape(
             owner=self,
             x=x,
@@ -625,118 +455,7 @@ class MaterialPoint:
         )
         if self.is_total:
             return Step(new, Status(text="done", iterations=self.substeps), tape)
-        return Step(new, self._check_result(new), tape)
-
-    def _advance_particles(
-        self, x: Array, u: Array, coefficients: ParticleCoefficients
-    ) -> tuple[Array, str, Substeps | None]:
-        """Return the new state, the reason of a failure (or an empty text) and the substeps, whose
-        grid is enlarged until no particle leaves it."""
-        extent = self._extent(self.space.position(x))
-        self._box(extent, 0)  # raises for an invalid state; later failures are in the status
-        speed = np.abs(self._extent(self.space.velocity(x))).max(axis=0)
-        distance = speed * self.dt / self.cell
-        # no valid motion crosses a cell in a substep
-        margin = MIN_MARGIN + np.ceil(np.minimum(1.5 * distance, self.substeps)).astype(int)
-        most = np.minimum(MIN_MARGIN + self.substeps, np.maximum(MAX_MARGIN_FROM_REST, 4 * margin))
-        while True:
-            try:
-                box = self._box(extent, margin)
-            except InputError as error:
-                return x, str(error), None
-            substeps = Substeps(model=self, coefficients=coefficients, u=u, box=box)
-            new, failed = run_kernel(substeps.forward, self.body.n_particles, x)
-            if failed != LEFT_GRID or np.all(margin >= most):
-                break
-            margin = np.minimum(4 * margin, most)
-        if failed == LEFT_GRID:
-            failed = (
-                f"A particle moves more than {margin.min()} cells in a step of {self.dt:g} s; "
-                f"take a smaller dt, smaller controls or more than {self.substeps} substeps."
-            )
-        return new, failed, substeps
-
-    def _advance_nodes(
-        self, x: Array, u: Array, coefficients: ParticleCoefficients
-    ) -> tuple[Array, str, TotalSubsteps]:
-        """Return the new state, the reason of a failure (or an empty text) and the substeps, with
-        more nodes that may touch an obstacle until no node moves further."""
-        assert self.node_contacts is not None
-        positions = self.space.position(x).reshape(-1, self.dim)
-        speed = float(np.abs(self.space.velocity(x)).max()) * np.sqrt(self.dim)
-        reach = MIN_MARGIN * self.cell + 1.5 * self.dt * speed
-        while True:
-            limit = reach if self.robot.contacts else np.inf
-            candidates = self.node_contacts.near(positions, limit)
-            substeps = TotalSubsteps(
-                model=self, coefficients=coefficients, u=u, candidates=candidates
-            )
-            new, failed, travel = run_kernel(substeps.forward, self.body.n_particles, x, limit)
-            if failed != TRAVELLED:
-                return new, failed, substeps
-            reach = 2.0 * travel
-
-    def _extent(self, values: Array) -> Array:
-        """Return the least and the largest value (2, dim) along each axis, for values (n_dofs,)."""
-        # numpy reduces a column much faster than the rows of a long, narrow array
-        columns = [values[axis :: self.dim] for axis in range(self.dim)]
-        return np.array([[part.min() for part in columns], [part.max() for part in columns]])
-
-    def _box(self, extent: Array, margin: Array | int) -> GridBox:
-        """Return the grid around particles with an extent (2, dim) [m], with a margin [cells] along
-        each axis. Its corners are on every fourth node, so that it rarely changes. Raises
-        InputError if it is too large."""
-        index = np.floor(extent / self.cell - 0.5)
-        first = 4 * np.floor((index[0] - margin) / 4.0)
-        last = 4 * np.ceil((index[1] + 3 + margin) / 4.0)
-        if not np.all(np.abs(index) < 2**40):
-            raise InputError(
-                f"A particle is {np.abs(index).max() * self.cell:.3g} m from the origin, too far "
-                f"for cells of {self.cell:g} m; move the body closer."
-            )
-        if np.prod(last - first) > 2e8:
-            raise InputError(
-                "The particles and their margin for a step cover "
-                f"{np.prod(last - first):.3g} grid cells of {self.cell:g} m; the cell is far too "
-                "small, the particles are too fast, or they are not one body."
-            )
-        o, n = first.astype(int).tolist(), (last - first).astype(int).tolist()
-        return GridBox(*o, *n) if self.dim == 3 else GridBox(o[0], o[1], 0, n[0], n[1], 1)
-
-    def _check_result(self, x: Array) -> Status:
-        """Return the status of a new state: failed if particles are too fast, inverted or torn
-        apart."""
-        parts, n, d = self.space.split(x), self.body.n_particles, self.dim
-        position = parts.position.reshape(n, d)
-        cells_per_substep = (
-            float(np.abs(parts.velocity).max()) * self.substep_parameters.tau / self.cell
-        )
-        if cells_per_substep > 1.0:
-            return _failed(
-                f"A particle crosses {cells_per_substep:.2g} cells in a substep; take "
-                f"substeps={int(2 * cells_per_substep * self.substeps)} or more, or smaller "
-                "controls."
-            )
-        J, p, gap, which = extreme_particles(
-            position, parts.deformation.reshape(n, d * d), self.body.rest_neighbours
-        )
-        if J <= 0.0:
-            return _failed(inversion_text(p, position[p]))
-        if gap > self.max_gap * self.cell:
-            a, b = self.body.rest_neighbours[which]
-            return _failed(
-                f"The body tears numerically: particles {a} and {b} were neighbours and are "
-                f"{gap / self.cell:.2g} cells apart, so the grid hardly couples them; take a "
-                "larger cell, or stretch it less."
-            )
-        lost, particle = self.boundaries.lost_support(position)
-        if lost:
-            return _failed(
-                f"The body tears numerically from its support on '{lost}': particle {particle}, "
-                f"which was beside it, is more than {NODE_REACH:g} cells away, where held nodes do "
-                "not reach it; take a larger cell, or stretch it less."
-            )
-        return Status(text="done", iterations=self.substeps)
+        return Step(new, particle_status(self, new), tape)
 
     def pullback(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]:
         """Return the gradients of x_bar . x' by x, u and p. Raises InputError for a failed step."""
@@ -774,10 +493,6 @@ class MaterialPoint:
                 f"takes {fixed + tape}; give memory={fixed + tape} or more."
             )
         return best_schedule(self.substeps, float(self.memory) - fixed, state, tape)
-
-
-def _failed(text: str) -> Status:
-    return Status(ok=False, text=text)
 
 
 def _check_precision_and_memory(precision: str, memory: float | None) -> None:

@@ -39,14 +39,14 @@ def stress_of_actuators(
 ) -> Array:
     """Return the actuators' stress [Pa] in the material frame, a row of dim^2 numbers for each
     particle with an actuator."""
-    stress = model.stress_by_control @ (coefficients.strengths * u)
+    stress = model.stress_actuation.by_control @ (coefficients.strengths * u)
     return stress.astype(model.precision, copy=False).reshape(-1, model.dim**2)
 
 
 def gradient_by_stress(model: "MaterialPoint", by_stress: Array) -> Array:
     """Return the gradient (n_controls,) by the strength times the control of each actuator that
     acts by stress, from that by the rows of `stress_of_actuators`."""
-    return model.stress_by_control.T @ by_stress.ravel().astype(float, copy=False)
+    return model.stress_actuation.by_control.T @ by_stress.ravel().astype(float, copy=False)
 
 
 def gradient_by_parameters(
