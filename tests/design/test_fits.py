@@ -230,6 +230,15 @@ def test_a_fit_that_is_interrupted_in_its_first_part_is_resumed(tmp_path):
     assert resumed.status == whole.status
 
 
+def test_a_first_fit_is_not_continued_when_the_fit_to_all_is_resumed(tmp_path):
+    options = {"fit_first": 1, "progress": False, "folder": tmp_path, "workers": 1}
+    short = pl.identify(model(), recordings()[:2], NAMES, iterations=1, **options)
+    assert "before, 1 iteration with" in short.status.text
+    longer = pl.identify(model(), recordings()[:2], NAMES, iterations=8, resume=True, **options)
+    assert "before, 1 iteration with" in longer.status.text
+    assert len(longer.history) > 2
+
+
 @pytest.mark.parametrize("method", ["gauss_newton", "cmaes"])
 def test_values_in_the_iterations_lead_from_the_start_to_the_fit(method):
     found = pl.identify(

@@ -53,6 +53,9 @@ def optimise_fit(
         )
     if resume and not (inner is not None and OPTIMISATION.exists(inner)):
         OPTIMISATION.check_folder(where, resume)
+    if resume and inner is not None and where is not None and OPTIMISATION.exists(where):
+        # the fit to all has begun, so that to the first ones is not continued
+        limits["iterations"] = max(OptimisationResult.load(inner).status.iterations, 1)
     before = optimise(
         replace(objective, first=first),
         method,
@@ -64,6 +67,7 @@ def optimise_fit(
     )
     if before.interrupted or before.best.failed:
         return before
+    limits["iterations"] = iterations
     found = optimise(
         objective,
         method,
