@@ -553,6 +553,7 @@ def test_wrong_arguments_of_a_design_are_clear_errors(design, tmp_path, raises_c
     raises_clear_error(lambda: design.simulate(1), "no scene '1'")
     raises_clear_error(lambda: design.with_materials(2, seed="a"), "The seed is 'a'")
     raises_clear_error(lambda: design.export(file), "needs a folder")
+    raises_clear_error(lambda: design.export(file / "below"), "below")
     raises_clear_error(lambda: design.export(None), "The folder is 'None'")
 
 

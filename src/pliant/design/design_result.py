@@ -31,6 +31,7 @@ from pliant.progress import Progress
 from pliant.result_reports import notebook_html, write_report
 from pliant.robot import Robot
 from pliant.store import check_path
+from pliant.store.files import translate_write_errors
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -168,7 +169,8 @@ class RobotDesign:
         home = check_path("The folder", folder)
         if home.exists() and not home.is_dir():
             raise InputError(f"{home} is a file, and an export needs a folder. Give another.")
-        home.mkdir(parents=True, exist_ok=True)
+        with translate_write_errors(home, 0):
+            home.mkdir(parents=True, exist_ok=True)
         written = []
         if fields := self._exported_fields():
             points = body_of(self.problem.model).cell_centres()

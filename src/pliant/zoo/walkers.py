@@ -37,7 +37,7 @@ OUTPUT_GAIN = 2.0
 WAVE_FRACTION = 0.75
 EFFORT = 1e-6 / UNIT**2  # [m/Pa^2] of half the squared pressures of a step
 NONE = "none"  # the name of control alone
-HORIZONS = 2, 1  # the first horizon is half of the simulated time
+HORIZON_DIVISORS = 2, 1  # the first horizon is half of the simulated time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,12 +180,12 @@ def _field_variable(field: MaterialField, ratio: float) -> Variable:
 def horizons(settings: Mapping[str, Setting]) -> list[int]:
     """Return the steps of each horizon. Raises InputError for too few steps."""
     steps = int(settings["steps"])
-    if steps < HORIZONS[0]:
+    if steps < HORIZON_DIVISORS[0]:
         raise InputError(
-            f"The setting steps is {steps}, so the first of {len(HORIZONS)} horizons has no step; "
-            f"give {HORIZONS[0]} or more."
+            f"The setting steps is {steps}, so the first of "
+            f"{len(HORIZON_DIVISORS)} horizons has no step; give {HORIZON_DIVISORS[0]} or more."
         )
-    return [steps // part for part in HORIZONS]
+    return [steps // part for part in HORIZON_DIVISORS]
 
 
 def forward_position(model: MaterialPoint, x: Array) -> float:

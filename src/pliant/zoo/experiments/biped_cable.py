@@ -21,7 +21,7 @@ HOLD_STEPS = 5  # steps for which a random control of the first guess is constan
 # Particles along an edge of a cell. With two, random pulls tear the body (decision 0025); with four
 # neighbours stay within about half a cell, and there are 6.5 cells across a leg.
 PER_CELL = 4
-HORIZONS = 4, 2, 1  # the first horizons are a quarter and a half of the simulated time
+HORIZON_DIVISORS = 4, 2, 1  # the first horizons are a quarter and a half of the simulated time
 # [s] of the repeated piece of a gait: from the period of a fast leg to a whole first horizon
 PERIODS = 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0
 KEPT = 1.0, 0.9, 0.75  # shares of the controls that a longer horizon may begin with
@@ -41,13 +41,14 @@ def walker(settings: Mapping[str, Setting]) -> MaterialPoint:
 def horizons(settings: Mapping[str, Setting]) -> list[int]:
     """Return the steps of each horizon. Raises InputError for too few steps."""
     steps, shortest = int(settings["steps"]), round(min(PERIODS) / float(settings["dt"]))
-    if steps // HORIZONS[0] < max(shortest, 1):
+    if steps // HORIZON_DIVISORS[0] < max(shortest, 1):
         raise InputError(
-            f"The setting steps is {steps}, so the first horizon has {steps // HORIZONS[0]} steps, "
-            f"which is shorter than the shortest period of a gait, {min(PERIODS):g} s. Give "
-            f"{HORIZONS[0] * max(shortest, 1)} or more."
+            f"The setting steps is {steps}, so the first horizon has "
+            f"{steps // HORIZON_DIVISORS[0]} steps, which is shorter than the "
+            f"shortest period of a gait, {min(PERIODS):g} s. Give "
+            f"{HORIZON_DIVISORS[0] * max(shortest, 1)} or more."
         )
-    return [steps // part for part in HORIZONS]
+    return [steps // part for part in HORIZON_DIVISORS]
 
 
 def problem(model: MaterialPoint, steps: int) -> Problem:
