@@ -205,6 +205,7 @@ def test_all_combinations_are_eight() -> None:
         ({"combinations": "none,mass"}, "no combination 'mass'"),
         ({"rate": 0.0}, "setting rate"),
         ({"clock": -1.0}, "frequency of -1"),
+        ({"window": -1.0}, "gradient window is -1"),
     ],
 )
 def test_bad_settings_are_errors(setting, says: str) -> None:

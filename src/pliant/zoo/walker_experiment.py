@@ -23,7 +23,7 @@ SETTINGS: Mapping[str, Setting] = {
     "rate": 5e-3,  # largest change of a weight in an iteration of the first horizon
     "later_rate": 1e-3,  # of the later horizons, which start with a gait
     "patience": 3,  # iterations without improvement before the later horizons halve the rate
-    "window": 50,  # steps after which gradients pass a translation only; 0: exact ones
+    "window": TIME,  # [s] after which gradients pass a translation only; 0: exact ones
     "design_rate": 0.06,  # largest change of a material, over half its range
     "clock": 3.0,  # [Hz] that the network sees; 0: none
     "max_gap": 1.0,  # [cells] between neighbours; a step fails beyond it

@@ -133,7 +133,8 @@ def walker_loop(
     observer = ScaledObserver(
         observer=both, offset=seen.observe(model.initial_state()), scale=scale
     )
-    frequency, window = float(settings["clock"]), int(settings["window"]) or None
+    frequency, time = float(settings["clock"]), float(settings["window"])
+    window = max(1, round(time / model.dt)) if time > 0.0 else None
     lower, upper = model.control_limits()
     network = MLP(
         n_inputs=seen.size + (2 if frequency > 0.0 else 0),
@@ -200,6 +201,11 @@ def check_walker(settings: Mapping[str, Setting]) -> None:
     for name in ("rate", "later_rate", "design_rate", "coarsening"):
         if float(settings[name]) <= 0.0:
             raise InputError(f"The setting {name} is {settings[name]}; give a positive number.")
+    if float(settings["window"]) < 0.0:
+        raise InputError(
+            f"The gradient window is {settings['window']} s; give a positive time, or 0 for exact "
+            "gradients."
+        )
     if float(settings["clock"]) < 0.0:
         raise InputError(
             f"The clock has a frequency of {settings['clock']} Hz; give a positive one, or 0 for "
