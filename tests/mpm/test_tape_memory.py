@@ -7,33 +7,29 @@ import numpy as np
 import pytest
 
 import pliant as pl
-from pliant.mpm.tape_memory import TapeMemory
-
-
-class Owner:
-    pass
+from pliant.mpm.tape_memory import BlockOwner, TapeMemory
 
 
 def test_a_block_is_used_again_when_its_owner_is_deleted():
-    memory, owner = TapeMemory(), Owner()
+    memory, owner = TapeMemory(), BlockOwner()
     first = memory.block(1000, owner)
-    other = Owner()
+    other = BlockOwner()
     assert memory.block(1000, other) is not first
     del owner
     assert memory.block(900, other) is first
 
 
 def test_a_block_is_used_for_similar_sizes_only():
-    memory, owner = TapeMemory(), Owner()
+    memory, owner = TapeMemory(), BlockOwner()
     block = memory.block(1000, owner)
     del owner
-    other = Owner()
+    other = BlockOwner()
     assert len(memory.block(100, other)) == 100
     assert memory.free[0] is block
 
 
 def test_a_block_that_is_a_little_too_small_is_replaced():
-    memory, owner, other = TapeMemory(), Owner(), Owner()
+    memory, owner, other = TapeMemory(), BlockOwner(), BlockOwner()
     memory.block(1000, owner)
     del owner
     assert len(memory.block(1100, other)) == 1100
@@ -41,7 +37,7 @@ def test_a_block_that_is_a_little_too_small_is_replaced():
 
 
 def test_a_copy_of_the_memory_has_no_blocks():
-    memory, owner = TapeMemory(), Owner()
+    memory, owner = TapeMemory(), BlockOwner()
     memory.block(1000, owner)
     del owner
     assert len(memory.free) == 1

@@ -71,7 +71,7 @@ from pliant.mpm.reference_grid import ReferenceGrid
 from pliant.mpm.result_checks import MAX_NEIGHBOUR_GAP, failed_status, particle_status
 from pliant.mpm.stress_actuation import StressActuation
 from pliant.mpm.substeps import ParticleCoefficients, Substeps
-from pliant.mpm.tape_memory import TapeMemory
+from pliant.mpm.tape_memory import BlockOwner, TapeMemory
 from pliant.mpm.total_substeps import TotalSubsteps
 from pliant.robot import Robot
 from pliant.robot.parameters import robot_with
@@ -93,7 +93,8 @@ class MaterialPointTape:
     coefficients: ParticleCoefficients
     # of the updated Lagrangian transfer; of the other, the nodes that may touch each obstacle
     region: "GridBox | list[Array]"
-    stored: "Substeps | TotalSubsteps | None"  # with their tapes, if the model stores them
+    stored: Any  # the tapes of all substeps if the model stores them, else None
+    memory: BlockOwner | None  # the owner of the memory of these tapes
 
 
 @final
@@ -451,7 +452,8 @@ class MaterialPoint:
             u=u.copy(),
             coefficients=coefficients,
             region=substeps.box if isinstance(substeps, Substeps) else substeps.candidates,
-            stored=substeps if self.store_substeps else None,
+            stored=substeps.tapes if self.store_substeps else None,
+            memory=getattr(substeps, "memory", None) if self.store_substeps else None,
         )
         if self.is_total:
             return Step(new, Status(text="done", iterations=self.substeps), tape)
@@ -467,11 +469,16 @@ class MaterialPoint:
     def taped_substeps(self, step: Step) -> Substeps | TotalSubsteps:
         """Return the substeps of a step, for its adjoint."""
         t: MaterialPointTape = step.tape
-        if t.stored is not None:
-            return t.stored
+        made: Any
         if isinstance(t.region, GridBox):
-            return Substeps(model=self, coefficients=t.coefficients, u=t.u, box=t.region)
-        return TotalSubsteps(model=self, coefficients=t.coefficients, u=t.u, candidates=t.region)
+            made = Substeps(model=self, coefficients=t.coefficients, u=t.u, box=t.region)
+        else:
+            made = TotalSubsteps(
+                model=self, coefficients=t.coefficients, u=t.u, candidates=t.region
+            )
+        if t.stored is not None:
+            made.tapes, made.memory = t.stored, t.memory
+        return made
 
     def peak_bytes(self, step: Step) -> int:
         """Return a bound [bytes] on the memory of states, grids and gradient in `pullback`."""

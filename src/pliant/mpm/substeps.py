@@ -12,6 +12,7 @@ from pliant.core import Array
 from pliant.mpm.grid import BoundaryConditions, GridBox, ParticleData, SubstepParameters
 from pliant.mpm.particle_forces import ParticleForce, parameter_gradient
 from pliant.mpm.substep_loops import Bars, SubstepTapes, TapeLayout, compiled_loops
+from pliant.mpm.tape_memory import BlockOwner
 
 if TYPE_CHECKING:
     from pliant.mpm.material_point import MaterialPoint
@@ -117,6 +118,7 @@ class Substeps:
         self.loops = compiled_loops(model.dim)
         self.conditions: BoundaryConditions = model.boundaries.on(box, self.coefficients.friction)
         self.tapes: SubstepTapes | None = None
+        self.memory = BlockOwner()  # owns the memory of the tapes
         self.active_stress = stress_of_actuators(model, self.coefficients, self.u)
         self.forced = bool(self.coefficients.forces) or bool(model.load.any())
 
@@ -154,9 +156,9 @@ class Substeps:
         )
 
     def _empty_tapes(self, count: int) -> SubstepTapes:
-        """Return memory for `count` substeps, while this object exists."""
+        """Return memory for `count` substeps, while the owner exists."""
         layout = self._layout(count)
-        return layout.tapes(self.model.tape_memory.block(layout.n_bytes, self))
+        return layout.tapes(self.model.tape_memory.block(layout.n_bytes, self.memory))
 
     def _constants(self) -> tuple:
         """Return the first arguments of the compiled loops."""

@@ -2,7 +2,6 @@
 
 import weakref
 from threading import Lock
-from typing import Any
 
 import numpy as np
 
@@ -11,8 +10,12 @@ from pliant.core import Array
 WASTE = 1.25  # largest size of a block over the size that is asked for
 
 
+class BlockOwner:
+    """The owner of blocks of memory, which are free when it is deleted."""
+
+
 class TapeMemory:
-    """Blocks of memory that belong to an object each, and are free when it is deleted.
+    """Blocks of memory that have an owner each.
 
     A system takes longer to give and clear the pages of a new block than the loops take to write
     it, above all on virtual machines: a gradient of the walker took twice as long. A model keeps
@@ -26,7 +29,7 @@ class TapeMemory:
     def __reduce__(self) -> tuple[type, tuple]:
         return TapeMemory, ()
 
-    def block(self, n_bytes: int, owner: Any) -> Array:
+    def block(self, n_bytes: int, owner: BlockOwner) -> Array:
         """Return a block of at least `n_bytes` with any values, which belongs to `owner`."""
         with self.lock:
             block = self._free_block(n_bytes)
