@@ -26,7 +26,7 @@ SETTINGS: Mapping[str, Setting] = {
     "window": TIME,  # [s] after which gradients pass a translation only; 0: exact ones
     "design_rate": 0.06,  # largest change of a material, over half its range
     "clock": 3.0,  # [Hz] that the network sees; 0: none
-    "max_gap": 1.0,  # [cells] between neighbours; a step fails beyond it
+    "max_gap": 2.5,  # [cells] between neighbours; a step fails beyond it
     "transfer": "updated",
     "workers": 1,  # processes, each of which trains one walker at a time
     "min_distance": 1.0,  # [body lengths] of the farthest walker
